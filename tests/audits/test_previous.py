@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeaudit.audit.plan import Options
+from lakeaudit.audit.storage_snapshots import snapshot_comparison
 from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.commands import doctor_probes
@@ -22,7 +24,9 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.point import LookupResult, lookup_claims
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.results.write import open_results
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -210,6 +214,25 @@ ACCEPTED = Change(
 """A table whose findings a person accepts after the second audit; before the fourth one `b` vanishes, too."""
 
 
+COUNTED = ("new-files", "aged-files")
+"""Tables with a file in a partition of its own: new at the second audit, or old enough at the second and then lost."""
+
+
+def stage_counted(site: Site, run: str) -> None:
+    """Change the tables of `COUNTED` before a run."""
+    if run == "r1":
+        for name in ("new-files/d=1/a", "new-files/d=1/b", "aged-files/d=1/a", "aged-files/d=1/b"):
+            site.put(name)
+        site.put("aged-files/d=2/new", 700, days=None)
+        site.put("aged-files/_SUCCESS", 7, days=None)
+    elif run == "r2":
+        site.put("new-files/d=2/new", 700, days=None)
+        site.put("new-files/_SUCCESS", 7, days=None)
+        site.put("aged-files/d=2/new", 700)
+    elif run == "r4":
+        (site.folder / "data/aged-files/d=2/new").unlink()
+
+
 @dataclass(frozen=True)
 class ChangeAudits:
     """Results of four audits of these tables: kind and file by table, coverage of content by table."""
@@ -231,6 +254,11 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> ChangeAudits:
         f" manifests: [{{kind: previous{KEEP if name in HEALTHY else ''}}}]{change.table}}}\n"
         for name, change in tables.items()
     ]
+    more += [
+        f"  - {{name: {name}, location: {site.folder / 'data' / name},"
+        " manifests: [{kind: previous, keep: 10000d}]}\n"
+        for name in COUNTED
+    ]
     inner = f"  - {{name: inner, location: {site.folder / 'data/outer/inner'}}}\n"
     lake = site.lake(more="".join([*more, inner]))
     audits: ChangeAudits = ChangeAudits(lake, {}, {}, {}, {})
@@ -247,6 +275,7 @@ def audits(tmp_path_factory: pytest.TempPathFactory) -> ChangeAudits:
 
 def look(site: Site, audits: ChangeAudits, run: str) -> None:
     """Run one audit and record its results."""
+    stage_counted(site, run)
     site.audit(audits.lake)
     results, found = results_of(audits.lake), dict[str, list[tuple[str, str]]]()
     for row in rows_of(results.findings(run)):
@@ -349,16 +378,45 @@ def snapshot_files(site: Site) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-NARROW: list[dict[str, Any]] = [{"live": True}, {"tables": ("t",)}, {"as_of": NOW - timedelta(hours=1)}]
+NARROW = {
+    "live": {"live": True},
+    "a table": {"tables": ("t",)},
+    "a partition": {"partitions": ("d=1",), "live": True},
+    "the past": {"as_of": NOW - timedelta(hours=1)},
+}
 
 
-def test_narrow_audits_leave_the_picture_as_it_is(again: Site) -> None:
+@pytest.mark.parametrize("narrow", NARROW.values(), ids=NARROW.keys())
+def test_only_an_audit_of_everything_replaces_the_picture(site: Site, narrow: dict[str, Any]) -> None:
+    site.put("t/a")
+    lake = site.lake()
+    assert _writes(lake)
+    assert not _writes(lake, **narrow)
+
+
+def _writes(lake: Lake, **options: Any) -> bool:
+    """Whether an audit with these options would replace the last snapshot."""
+    now = datetime.now(UTC)
+    with closing(InProcessEngine()) as engine:
+        context = Context(engine, clients_of(lake), now, now, live=True)
+        ledger = LedgerTables(open_results(results_of(lake), lambda: None))
+        compared = snapshot_comparison(lake, Options(**options), ledger, context)
+    assert compared is not None
+    return compared.writes
+
+
+LONG = [{"tables": ("t",)}, {"as_of": NOW - timedelta(hours=1)}]
+
+
+@pytest.mark.parametrize(
+    "narrow", [{"live": True}, *(pytest.param(each, marks=pytest.mark.soak) for each in LONG)]
+)
+def test_narrow_audits_leave_the_picture_as_it_is(again: Site, narrow: dict[str, Any]) -> None:
     lake, before = again.lake(), snapshot_files(again)
     assert before
-    for narrow in NARROW:
-        found = again.audit(lake, **narrow)
-        assert ("dropped", "a") in found or "as_of" in narrow
-        assert snapshot_files(again) == before
+    found = again.audit(lake, **narrow)
+    assert ("dropped", "a") in found or "as_of" in narrow
+    assert snapshot_files(again) == before
 
 
 @pytest.fixture
@@ -435,8 +493,9 @@ def _keys(con: Connection, claims: Rows) -> Relation:
     return duck.query(con, "SELECT key FROM input WHERE state = 'live'", input=claims)
 
 
+@pytest.mark.parametrize("once_more", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_incomplete_reports_and_listings_one_after_the_other(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, *, once_more: bool
 ) -> None:
     """A report that lacks a data file ends no claim; listings and reports after one another agree."""
     shop = Shop(aws.s3, s3, bucket)
@@ -452,8 +511,7 @@ def test_incomplete_reports_and_listings_one_after_the_other(
         rows = [row for batch in results_of(lake).findings(run) for row in batch.to_pylist()]
         return outcome.status, row, [each["key"] for each in rows if each["kind"] == "dropped"]
 
-    shop.take_inventory()
-    assert audit("first")[1]["status"] == "off"
+    assert audit("first", listed)[1]["status"] == "off"
     holed = shop.take_inventory(files=3)
     shop.s3.delete_object(Bucket=bucket, Key=holed.data[0])
     status, row, found = audit("holed")
@@ -463,29 +521,27 @@ def test_incomplete_reports_and_listings_one_after_the_other(
     shop.s3.delete_object(Bucket=bucket, Key=lost)
     status, row, found = audit("listed", listed)
     assert (status, found, row["consistent"]) == ("complete", [lost], 5)
-    shop.take_inventory()
-    assert audit("lost still")[2] == [lost]
+    if once_more:
+        shop.take_inventory()
+        assert audit("lost still")[2] == [lost]
 
 
-def test_new_files_are_counted(site: Site) -> None:
+def test_new_files_are_counted(audits: ChangeAudits) -> None:
     """A file that the last snapshot did not claim is too new to judge, until a later snapshot claims it."""
-    for name in ("d=1/a", "d=1/b"):
-        site.put(f"t/{name}")
-    lake = site.lake(", keep: 10000d")
-    site.audit(lake)
-    site.put("t/d=2/new", 700, days=None)
-    site.put("t/_SUCCESS", 7, days=None)
-    for _ in range(2):  # not settled yet at the second of them either
-        assert site.audit(lake) == []
-        row = site.content(lake)
-        assert (row["files"], row["consistent"], row["out_of_window"], row["bytes"]) == (3, 2, 1, 2700)
+    numbers = ("files", "consistent", "out_of_window", "bytes")
+    for run in ("r2", "r3"):  # not settled yet at the second of them either
+        assert "new-files" not in audits.found[run]
+        row = audits.content[run]["new-files"]
+        assert [row[name] for name in numbers] == [3, 2, 1, 2700]
         assert row["decided_share"] == 1
-    os.utime(site.folder / "data/t/d=2/new", (at := (NOW - timedelta(days=30)).timestamp(), at))
-    site.audit(lake)
-    assert site.audit(lake) == []
-    row = site.content(lake)
+
+
+def test_a_file_that_became_old_enough_is_counted_and_reported_when_it_is_lost(audits: ChangeAudits) -> None:
+    row = audits.content["r3"]["aged-files"]
     assert (row["files"], row["consistent"], row["out_of_window"]) == (3, 3, 0)
-    (site.folder / "data/t/d=2/new").unlink()
-    assert site.audit(lake) == [("dropped", "new")]
-    (lost,) = (row for row in results_of(lake).worst(results_of(lake).published(None)["run_id"], 9))
+    by_run = [audits.found[run].get("aged-files", []) for run in ("r1", "r2", "r3", "r4")]
+    assert by_run == [[], [], [], [("dropped", "new")]]
+    (lost,) = (
+        row for row in rows_of(results_of(audits.lake).findings("r4")) if row["table_name"] == "aged-files"
+    )
     assert lost["explanation"].startswith("the whole partition is missing: d=2, files: 1; ")
