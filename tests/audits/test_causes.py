@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,39 +27,6 @@ from tests.conftest import Aws
 @pytest.fixture
 def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:
     return Watched(aws, s3, bucket, tmp_path)
-
-
-def test_unreadable_logs_are_evidence_gaps_and_not_a_cause(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A log that is gone once it was listed, and a place that cannot be listed: all is judged."""
-    lost = watched.keys[0]
-    watched.shop.s3.delete_object(Bucket=watched.bucket, Key=lost)
-    after = watched.at
-    gone = watched.logged([deleted(lost, after, bucket=watched.bucket)], "GONE")
-    watched.logged([write_line(watched.keys[1], after, bucket=watched.bucket)], "HERE")
-    watched.lake()
-    file, nowhere = watched.folder / "lake.yaml", "s3://no-such-bucket-of-logs/logs"
-    text = file.read_text()
-    (entry,) = re.findall(r"events: \[(.*)\]", text)
-    file.write_text(text.replace(entry, f"{entry}, {{kind: s3_access_log, location: '{nowhere}/'}}"))
-    lake = load_lake(file, {})
-    find = event_files.find
-
-    def vanishing(*given: Any) -> Any:
-        found = find(*given)
-        watched.shop.s3.delete_object(Bucket=watched.bucket, Key=gone)
-        return found
-
-    monkeypatch.setattr(event_files, "find", vanishing)
-    outcome = audited(lake, live=True, run_id="r")
-    causes = watched.findings_of_run(lake, "r")
-    assert causes.pop(lost) == ("dropped", None, None, None)
-    assert {source: kind for source, (kind, *_) in causes.items()} == {
-        f"events:0 s3://{watched.bucket}/logs": "unreadable_evidence",
-        f"events:1 {nowhere}": "unreadable_evidence",
-    }
-    assert outcome.exit_code == 3
 
 
 def test_nothing_is_read_where_nothing_is_to_be_explained(
@@ -93,9 +61,20 @@ class Logged:
         rows = rows_of(results_of(self.lake).discrepancies())
         return {row["kind"]: row["state"] for row in rows if row["axis"] == "hazard"}
 
-    def weak(self) -> Lake:
-        """The lake, in a store whose listings may lag."""
-        return self.watched.lake(more=f"buckets: [{{match: {self.watched.bucket}, consistency: weak}}]\n")
+    def weak(self, also: str = "") -> Lake:
+        """The lake, in a store whose listings may lag; `also` is another place of logs."""
+        lake = self.watched.lake(more=f"buckets: [{{match: {self.watched.bucket}, consistency: weak}}]\n")
+        if not also:
+            return lake
+        file = self.watched.folder / "lake.yaml"
+        (entry,) = re.findall(r"events: \[(.*)\]", text := file.read_text())
+        file.write_text(text.replace(entry, f"{entry}, {{kind: s3_access_log, location: '{also}/'}}"))
+        return load_lake(file, {})
+
+    def explanations(self, run_id: str) -> str:
+        """Return what the evidence gaps say."""
+        rows = rows_of(results_of(self.lake).findings(run_id))
+        return "\n".join(row["explanation"] for row in rows if row["kind"] == "unreadable_evidence")
 
     def audit_weak(self, lake: Lake, run_id: str) -> int:
         """Audit without the pause before the second request to such a store; return the exit code."""
@@ -176,6 +155,38 @@ def test_each_loss_names_its_cause(logged: Logged, capsys: pytest.CaptureFixture
     assert "by request DELETED1" in printed
 
 
+def check_unreadable_logs(logged: Logged, run: str) -> None:
+    """A log that is gone once it was listed, a torn one, and a place that cannot be listed: all is judged."""
+    watched, nowhere = logged.watched, "s3://no-such-bucket-of-logs/logs"
+    lost = watched.shop.keys("visits")[-1]
+    watched.shop.s3.delete_object(Bucket=watched.bucket, Key=lost)
+    gone = watched.logged([deleted(lost, watched.at, bucket=watched.bucket)], "GONE")
+    lake = logged.weak(also=nowhere)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_files, "find", deleting_after(event_files.find, watched, gone))
+        assert logged.audit_weak(lake, run) == 3
+    causes = watched.findings_of_run(lake, run)
+    assert causes[lost] == ("dropped", None, None, None)
+    gaps = {source: kind for source, (kind, *_) in causes.items() if kind == "unreadable_evidence"}
+    assert gaps == dict.fromkeys(
+        (f"events:0 s3://{watched.bucket}/logs", f"events:1 {nowhere}"), "unreadable_evidence"
+    )
+    words = logged.explanations(run)
+    assert f"{gone} does not exist" in words
+    assert "no line of an access log: torn" in words
+
+
+def deleting_after(find: Callable[..., Any], watched: Watched, key: str) -> Callable[..., Any]:
+    """Return a `find` after which a log is deleted."""
+
+    def vanishing(*given: Any) -> Any:
+        found = find(*given)
+        watched.shop.s3.delete_object(Bucket=watched.bucket, Key=key)
+        return found
+
+    return vanishing
+
+
 ROLE = JOB.rpartition("/")[0]
 
 
@@ -196,7 +207,7 @@ def test_patterns_of_access_are_hazards_and_end_when_whole_records_do_not_show_t
         assert logged.patterns(run) == {f"{kind}#{ROLE}": kind for kind in kinds}
         assert logged.states() == dict.fromkeys(kinds, "open")
     watched.shop.s3.put_object(Bucket=watched.bucket, Key=logged.log, Body=b"torn")
-    logged.audit_weak(lake, "r3")
+    check_unreadable_logs(logged, "r3")
     assert logged.states() == dict.fromkeys(both, "open"), "nobody knows what the log would say"
     watched.shop.s3.delete_object(Bucket=watched.bucket, Key=logged.log)
     logged.audit_weak(lake, "r4")
