@@ -28,7 +28,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, includes_soak, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.builders.submit import submitted
 from tests.conftest import Aws
@@ -227,11 +227,15 @@ def test_every_table_is_judged_by_its_own_evidence(
 ) -> None:
     """Lost files are reported only for tables whose evidence is credible."""
     shop = Shop(aws.s3, s3, bucket)
-    for table in (*LACKS, "unseen"):
-        many = LACKS.get(table) not in ("one", None)
-        shop.write(table, commits=1, days=MANY if many else DAYS, rows=1 if many else 50)
-    for table in SMALL:
-        shop.write(table, commits=1, days=DAYS if table == "well" else MANY[:36], rows=1)
+    few = [table for table, lacks in LACKS.items() if lacks == "one"]
+    for template, days, rows, tables in (
+        ("few", DAYS, 50, [*few, "unseen"]),
+        ("many", MANY, 1, [table for table in LACKS if table not in few]),
+        ("a_third", MANY[:36], 1, SMALL[:-1]),
+        ("all_there", DAYS, 1, SMALL[-1:]),
+    ):
+        shop.write(template, commits=1, days=days, rows=rows)
+        shop.copy(template, *tables, own_ids=True)
     gone = {table: shop.keys(f"{table}/")[GONE[which]] for table, which in LACKS.items()}
     (returned,) = gone["returned"]
     body = shop.s3.get_object(Bucket=bucket, Key=returned)["Body"].read()
@@ -317,11 +321,13 @@ def _reports(bucket: str) -> str:
 def _lay_reports(shop: Shop) -> None:
     time.sleep(1.1)
     now, long_ago = datetime.now(UTC), datetime.now(UTC) - timedelta(days=9)
+    listed = shop.objects()
     for table in LACKS:
         laid = shop.take_inventory(
             files=3, under=f"reports/{table}", at=long_ago if table == "stale" else now,
             checksum=table != "unfinished",
             lacks=shop.keys(f"{table}/") if table in ("halved", "mixed", "doubted") else (),
+            listed=[row for row in listed if row.Key.startswith(f"warehouse/{table}/")],
         )  # fmt: skip
         if table in ("torn", "blind"):
             shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
@@ -331,7 +337,7 @@ def _lay_reports(shop: Shop) -> None:
 
 @dataclass(frozen=True)
 class Nights:
-    """Three live audits of a lake: broken, then put right where it can be, and once more."""
+    """Live audits of a lake: broken, then put right where it can be, and for the long tests once more."""
 
     shop: Shop
     lost: str
@@ -355,7 +361,9 @@ class Nights:
 
 
 @pytest.fixture(scope="module")
-def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+def nights(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Nights:
     shop = new_shop(aws, s3)
     bucket = shop.bucket
     for table in ("orders", "customers", "outer", "outer/archive"):
@@ -393,7 +401,9 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         second = audited(lake, live=True, run_id="second")
         kept = {row["run_id"] for row in rows_of(results_of(lake).batches("leftover_files", pc.scalar(True)))}
         behind.append(files_behind(lake, second.run_id))
-        every += [finding_keys(lake, run_id) for run_id in (second.run_id, audited(lake, live=True).run_id)]
+        every.append(finding_keys(lake, second.run_id))
+        if includes_soak(request):
+            every.append(finding_keys(lake, audited(lake, live=True).run_id))
     ledger = ledger_rows(results_of(lake))
     return Nights(
         shop, lost, wrong, written_again, stray, every, leftovers, first.warnings, ledger, behind, kept
@@ -432,15 +442,23 @@ def test_an_open_upload_is_reported_in_addition_to_the_loss_of_the_file_at_its_k
 
 
 def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(nights: Nights) -> None:
-    by_night = [nights.findings_for("customers", night) for night in range(3)]
-    assert by_night == [[("overwritten", nights.written_again)]] * 3
+    by_night = [nights.findings_for("customers", night) for night in range(len(nights.found))]
+    assert by_night == [[("overwritten", nights.written_again)]] * len(nights.found)
+
+
+@pytest.mark.soak
+def test_the_night_after_that_finds_the_same(nights: Nights) -> None:
+    assert len(nights.found) == 3
+    test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(nights)
+    test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights)
 
 
 def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nights) -> None:
     """A copy has a new time, by which it would seem to have been overwritten."""
-    content = [[each for each in nights.findings_for("orders", n) if "#" not in each[1]] for n in range(3)]
-    assert content == [[("dropped", nights.lost), ("size_mismatch", nights.wrong)], [], []]
-    assert [nights.findings_for("orders", night) for night in (1, 2)] == [[], []]
+    content = [row for row in nights.findings_for("orders", 0) if "#" not in row[1]]
+    assert content == [("dropped", nights.lost), ("size_mismatch", nights.wrong)]
+    later = range(1, len(nights.found))
+    assert [nights.findings_for("orders", night) for night in later] == [[] for _ in later]
     ends = {
         row["key"]: (row["state"], row["resolution"]) for row in nights.ledger if row["axis"] == "content"
     }
@@ -460,7 +478,7 @@ def test_an_unnamed_table_inside_another_is_reported_and_its_files_are_not_unuse
 class ReportAudits:
     """Three audits by reports alone: one bucket has two reports; the report of the other lacks two files.
 
-    After the first audit, a data file of one of the two reports is deleted.
+    After the first audit, a data file of one of the two reports is deleted. Only the first has the tables with gaps.
     """
 
     lost: dict[str, str]
@@ -470,6 +488,7 @@ class ReportAudits:
     states: dict[str, str]
     warnings: tuple[str, ...]
     """States and warnings of the first audit."""
+    gaps: "Gaps"
     seen: list[dict[str, tuple[str, str]]]
     """(confirmation of the finding, state in the ledger) by audit and key of the other bucket."""
 
@@ -483,17 +502,21 @@ def audits(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     lay_two_reports(shop)
     missed, folder = other.keys("stock")[:2], tmp_path_factory.mktemp("looks")
-    outcomes, dropped, seen = [], [], []
+    broken = new_shop(aws, s3)
+    unlisted = lay_gaps(broken)
+    outcomes: list[Outcome] = []
+    dropped, seen = [], []
     for look in ("mode: head, limit: 1", "mode: none", "mode: none"):
         other.take_inventory(lacks=missed)
-        lake = lake_of_reports(shop, other, folder, look)
+        lake = lake_of_reports(shop, other, folder, look, None if outcomes else broken)
         outcomes.append(audited(lake))
         keys = finding_keys(lake, outcomes[-1].run_id)
-        dropped.append([row for row in keys if row[1] == "dropped" and row[0] != "stock"])
+        dropped.append([row for row in keys if row[1] == "dropped" and row[0] in lost])
         seen.append(confirmed(lake, outcomes[-1].run_id))
         if len(outcomes) == 1:
             shop.s3.delete_object(Bucket=shop.bucket, Key=_data_file(shop, "inventories/customers"))
-    return ReportAudits(lost, dropped, states(outcomes[0]), outcomes[0].warnings, seen)
+    gaps = Gaps(lake, unlisted, outcomes[0])
+    return ReportAudits(lost, dropped, states(outcomes[0]), outcomes[0].warnings, gaps, seen)
 
 
 def lay_two_reports(shop: Shop) -> None:
@@ -504,8 +527,11 @@ def lay_two_reports(shop: Shop) -> None:
         shop.take_inventory(lacks=[entry["Key"] for entry in entries], under=f"inventories/{table}")
 
 
-def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str) -> Lake:
-    """Return a lake of both: the first bucket confirms nothing, `look` is the confirm setting of the other."""
+def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str, broken: Shop | None) -> Lake:
+    """Return a lake of both: the first bucket confirms nothing, `look` is the confirm setting of the other.
+
+    `broken` is a shop with gaps.
+    """
     reports = [f"{shop.bucket}/inventories/{table}/" for table in shop.tables]
     reports.append(f"{other.bucket}/inventories/")
     places = [f"{{kind: s3_inventory, location: 's3://{at}', margin: 0s}}" for at in reports]
@@ -515,6 +541,9 @@ def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str) -> Lake:
         for table in shop.tables
     ]
     tables.append(f"- {{name: stock, location: 's3://{other.bucket}/warehouse/stock', {of}}}")
+    if broken:
+        places.append(f"{{kind: s3_inventory, location: 's3://{broken.bucket}/inventories/', margin: 0s}}")
+        tables += tables_of_gaps(broken)
     times = "grace: 0s, leftover_age: 0s, max_upload: 0s"
     return shop.lake(
         folder,
@@ -536,7 +565,8 @@ def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(aud
     """Each names the files of one table. A file in neither is lost; a gap in one is a gap in both."""
     lost = sorted((table, "dropped", key) for table, key in audits.lost.items())
     assert audits.dropped[:2] == [lost, []]
-    assert audits.states == {"orders": "complete", "customers": "complete", "stock": "complete"}
+    tables = ("orders", "customers", "stock")
+    assert {table: audits.states[table] for table in tables} == dict.fromkeys(tables, "complete")
     (warning,) = [line for line in audits.warnings if "are read as one" in line]
     assert "let `covers` say" in warning
 
@@ -558,7 +588,7 @@ def _data_file(shop: Shop, under: str) -> str:
 
 @dataclass(frozen=True)
 class Gaps:
-    """A lake of whose tables one is whole; the others' logs have gaps, or the report does not name them."""
+    """Tables of which one is whole; the others' logs have gaps, or the report does not name them."""
 
     lake: Lake
     lost: str
@@ -568,16 +598,32 @@ class Gaps:
     def reason(self, table: str) -> str:
         return str(self.outcome.summary["coverage"][table]["content"]["reason"])
 
+    @property
+    def findings(self) -> list[tuple[str, str, str]]:
+        """(table, kind, key) of the tables with gaps."""
+        return [row for row in finding_keys(self.lake, self.outcome.run_id) if row[0] in GAPS]
+
 
 @pytest.fixture(scope="module")
-def gaps(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Gaps:
-    """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well.
+def gaps(audits: ReportAudits) -> Gaps:
+    return audits.gaps
 
-    The report names every file of these; of refunds, whose log is older, none, not even of its log; of events none.
-    """
-    shop = new_shop(aws, s3, "orders", "customers")
-    shop.write("orders", commits=1)
-    for table in ("stock", "prices", "refunds"):
+
+GAPS = {
+    "lacks_a_commit": "partial", "torn_commit": "partial", "unknown_feature": "partial", "prices": "complete",
+    "refunds": "partial", "events": "partial",
+}  # fmt: skip
+"""The state of each table: a feature that nobody knows is required, and `prices` is well.
+
+The report names every file of these; of refunds, whose log is older, none, not even of its log; of events none.
+"""
+
+
+def lay_gaps(shop: Shop) -> str:
+    """Write the tables and their report; return the key of a lost file of the table that is well."""
+    for table, commits in (("lacks_a_commit", 3), ("torn_commit", 2), ("unknown_feature", 1)):
+        shop.write(table, commits=commits)
+    for table in ("prices", "refunds"):
         shop.write(table, commits=1)
     events = lay_events(shop)
     time.sleep(1.1)
@@ -585,11 +631,11 @@ def gaps(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Ga
     shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
     unnamed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="warehouse/refunds/")["Contents"]
     shop.take_inventory(lacks=[*events, *(entry["Key"] for entry in unnamed)])
-    shop.s3.delete_object(Bucket=shop.bucket, Key=commit("orders", 1))
-    rewrite(shop, commit("customers", 1), lambda body: body[:-40])
-    rewrite(shop, commit("stock", 0), lambda body: body.replace(b'{"protocol":', UNKNOWN + b'{"unread":'))
-    lake = shop.lake(tmp_path_factory.mktemp("gaps"), tables=tables_of_gaps(shop))
-    return Gaps(lake, lost, audited(lake))
+    shop.s3.delete_object(Bucket=shop.bucket, Key=commit("lacks_a_commit", 1))
+    rewrite(shop, commit("torn_commit", 1), lambda body: body[:-40])
+    unknown = commit("unknown_feature", 0)
+    rewrite(shop, unknown, lambda body: body.replace(b'{"protocol":', UNKNOWN + b'{"unread":'))
+    return lost
 
 
 def lay_events(shop: Shop) -> list[str]:
@@ -617,17 +663,16 @@ def tables_of_gaps(shop: Shop) -> list[str]:
 
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(gaps: Gaps) -> None:
     assert (gaps.outcome.status, gaps.outcome.exit_code) == ("partial", 3)
-    assert gaps.outcome.summary["findings"] == {"missing_metadata": 2, "dropped": 1}
-    assert states(gaps.outcome) == {
-        "orders": "partial", "customers": "partial", "stock": "partial", "prices": "complete",
-        "refunds": "partial", "events": "partial",
-    }  # fmt: skip
+    kinds = [(table, kind) for table, kind, _ in gaps.findings if kind != "unreadable_evidence"]
+    assert kinds == [
+        ("lacks_a_commit", "missing_metadata"), ("prices", "dropped"), ("torn_commit", "missing_metadata")
+    ]  # fmt: skip
+    assert {table: state for table, state in states(gaps.outcome).items() if table in GAPS} == GAPS
 
 
 def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(gaps: Gaps) -> None:
     """A file that it lacks is lost if the report names other files of the table."""
-    keys = finding_keys(gaps.lake, gaps.outcome.run_id)
-    assert [row for row in keys if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
+    assert [row for row in gaps.findings if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
     assert "names no file of the table's log" in gaps.reason("refunds")
 
 

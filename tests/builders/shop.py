@@ -96,16 +96,20 @@ class Shop:
         under: str = "inventories",
         lacks: Collection[str] = (),
         all_versions: bool = False,
+        listed: Sequence[Version] | None = None,
         **how: Any,
     ) -> inventory.ReportKeys:
         """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old.
 
-        Keys in `lacks` exist but are not in the report.
+        Keys in `lacks` exist but are not in the report. `listed` has rows for it that were listed before.
         """
         if at is None:
             time.sleep(1.1)
         scan = at or datetime.now(UTC)
-        rows = self.versions() if all_versions else self.objects(lacks)
+        if listed is not None:
+            rows = [row for row in listed if row.Key not in lacks]
+        else:
+            rows = self.versions() if all_versions else self.objects(lacks)
         parts = [inventory.csv(rows[n::files]) for n in range(files)]
         put: Callable[[str, bytes], Any] = lambda key, body: self.s3.put_object(  # noqa: E731
             Bucket=self.bucket, Key=key, Body=body
