@@ -3,10 +3,11 @@
 It shares the facts and the rules with the product and nothing else.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeaudit.rules import file_rules
+from lakeaudit.rules.expr import Expr
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
 from tests.builders.scenario import NOW, ZERO, Row, Scenario
 from tests.builders.twin_groups import same_content, undecided_copies, unfinished_uploads
@@ -56,9 +57,7 @@ class Subject:
     row: Row
     known: Row
     again: Row
-
-    def facts(self, row: Row) -> dict[str, bool]:
-        return file_rules.facts_of(row, TREE_FACTS if self.axis == "metastore_tree" else ALL_FACTS)
+    facts: Callable[[Row], dict[str, bool]]
 
     def fired(self, given: Mapping[str, tuple[file_rules.Rule, ...]] = file_rules.AXES) -> file_rules.Rule:
         """Return the rule that fires: at the match, or after the confirmation where the match gives a finding."""
@@ -76,6 +75,20 @@ class Subject:
         return bool(self.row["c_certain"]) and self.row["c_claimed_at"] + self.row["t_grace"] <= NOW
 
 
+def facts_by_row(expressions: Mapping[str, Expr]) -> Callable[[Row], dict[str, bool]]:
+    """Return a function that computes the facts of a row once: the axes of a pair have the same rows."""
+    computed: list[tuple[Row, dict[str, bool]]] = []
+
+    def facts(row: Row) -> dict[str, bool]:
+        for known, of_known in computed:
+            if known is row:
+                return of_known
+        computed.append((row, file_rules.facts_of(row, expressions)))
+        return computed[-1][1]
+
+    return facts
+
+
 def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
     """Yield every question about the rows of a scenario."""
     assumed = assumed_vacuums(pairs)
@@ -84,11 +97,12 @@ def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
         again = known | _with_answer(row, s.live.get(row["key"]))
         asked = {"content": row["table_name"], "duplicate": row["table_name"] or row["owner"]}
         asked |= dict.fromkeys(("leftover", "metastore"), row["owner"] if row["first"] else None)
+        facts = facts_by_row(ALL_FACTS)
         for axis, name in asked.items():
             if name is not None:
-                yield Subject(axis, name, row, known, again)
+                yield Subject(axis, name, row, known, again, facts)
     for row in tree_rows(s, pairs):
-        yield Subject("metastore_tree", row["owner"], row, row, row)
+        yield Subject("metastore_tree", row["owner"], row, row, row, facts_by_row(TREE_FACTS))
 
 
 def _known_late(s: Scenario, row: Row, assumed: set[str]) -> Row:

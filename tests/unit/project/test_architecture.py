@@ -14,6 +14,7 @@ import lakeaudit
 from lakeaudit.checks.registry import checks
 from lakeaudit.evidence.kind import Deferred
 from lakeaudit.evidence.registry import ROLES
+from tests.builders.syntax_trees import children_of, nodes_of
 
 PACKAGE = Path(lakeaudit.__file__).parent
 JOBS = PACKAGE.parent
@@ -29,13 +30,17 @@ def tree_of(module: str) -> ast.Module:
 
 
 @cache
+def nodes_in(module: str) -> tuple[ast.AST, ...]:
+    """All nodes of its syntax tree."""
+    return tuple(nodes_of(tree_of(module)))
+
+
+@cache
 def imports(module: str) -> set[str]:
     """Full names of everything a module imports when it runs, wherever that stands; `if TYPE_CHECKING` does not run."""
-    skipped = {
-        id(inner) for node in ast.walk(tree_of(module)) if _types_only(node) for inner in ast.walk(node)
-    }
+    skipped = {id(inner) for node in nodes_in(module) if _types_only(node) for inner in nodes_of(node)}
     found = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_in(module):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -123,7 +128,7 @@ def test_one_iterator_follows_the_pages_of_every_listing() -> None:
     for module in MODULES:
         if below(module, "lakeaudit.demo"):
             continue
-        for node in ast.walk(tree_of(module)):
+        for node in nodes_in(module):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in LISTING_CALLS and not any(below(module, room) for room in ONE_PAGE):
                     calls.add(module)
@@ -250,7 +255,7 @@ def test_no_kind_is_recognised_by_its_class_outside_of_its_package() -> None:
 def known_imports(module: str) -> frozenset[str]:
     """Modules of the project that a module imports anywhere: in functions and for types, too."""
     names = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_in(module):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -419,11 +424,12 @@ def calls(module: str) -> list[tuple[str, ast.Call]]:
 
 
 def _walk(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
-    for node in ast.iter_child_nodes(tree):
-        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and named else function
+    pending = [(function, child) for child in reversed(children_of(tree))]
+    while pending:
+        around, node = pending.pop()
+        inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else around
         yield inside, node
-        yield from _walk(node, inside)
+        pending += [(inside, child) for child in reversed(children_of(node))]
 
 
 def attribute(call: ast.Call) -> str | None:
@@ -435,7 +441,7 @@ def plain_name(call: ast.Call) -> str | None:
 
 
 def test_only_spark_py_builds_a_session() -> None:
-    builders = {m for m in MODULES for n in ast.walk(tree_of(m))
+    builders = {m for m in MODULES for n in nodes_in(m)
                 if isinstance(n, ast.Attribute) and n.attr in ("builder", "getOrCreate")}  # fmt: skip
     assert builders == {"lakeaudit.runtime.session"}
 
@@ -546,7 +552,7 @@ def test_what_travels_through_a_run_is_immutable() -> None:
         (module, node.name): node
         for module in MODULES
         if any(below(module, room) for room in TRAVEL)
-        for node in ast.walk(tree_of(module))
+        for node in nodes_in(module)
         if isinstance(node, ast.ClassDef) and any(map(_is_dataclass, node.decorator_list))
     }
     assert len(classes) > 100
@@ -598,7 +604,7 @@ def test_only_the_shell_reads_clocks_and_makes_random_ids() -> None:
 
 def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
     rooms = (*PURE_ROOMS, *RUN)
-    readers = users_of("os.environ") | {m for m in MODULES if "os.environ" in ast.unparse(tree_of(m))}
+    readers = users_of("os.environ") | {m for m in MODULES if "os.environ" in MODULES[m].read_text("utf-8")}
     assert {module for module in readers for room in rooms if below(module, room)} == set()
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from lakeaudit.runtime.python_worker import PRELOADED
-from tests.unit.project.test_architecture import MODULES, imports, module_of, tree_of
+from tests.unit.project.test_architecture import MODULES, imports, module_of, nodes_in
 from tests.unit.project.test_wheel import BROUGHT_ALONG
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy.md"
@@ -32,7 +32,7 @@ def task_modules() -> set[str]:
     callers = {
         module
         for module in MODULES
-        for node in ast.walk(tree_of(module))
+        for node in nodes_in(module)
         if isinstance(node, ast.Call) and hands_over_work(node)
     }
     return callers | {name for name in PRELOADED if name in MODULES}

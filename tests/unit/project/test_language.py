@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.builders.syntax_trees import nodes_of
 from tests.language_lists import EXCEPTIONS, NAME_PARTS, NAMES, PHRASES
 
 ROOT = Path(__file__).parents[3]
@@ -67,17 +68,17 @@ def name_faults(name: str) -> Iterator[str]:
         yield from (new for part, new in NAME_PARTS.items() if f"_{part}_" in f"_{words}_")
 
 
-def names_of(path: Path, tree: ast.AST) -> Iterator[Hit]:
+def names_of(path: Path, nodes: Sequence[ast.AST]) -> Iterator[Hit]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    defined = [(node.lineno, node.name) for node in ast.walk(tree) if isinstance(node, kinds)]
+    defined = [(node.lineno, node.name) for node in nodes if isinstance(node, kinds)]
     for line, name in [(1, path.stem), *defined]:
         if not name.startswith("test_"):
             yield from (Hit(path, line, name, replacement) for replacement in name_faults(name))
 
 
-def sentences_of(path: Path, tree: ast.AST) -> Iterator[Hit]:
+def sentences_of(path: Path, nodes: Sequence[ast.AST]) -> Iterator[Hit]:
     """Check strings of several words, and the names of tests, which are sentences."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             texts = phrases_in(node.value)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
@@ -91,9 +92,9 @@ def hits() -> Iterator[Hit]:
     """Yield every hit in the names and sentences of the code, and in the documents."""
     for path in (path for folder in CODE for path in (ROOT / folder).rglob("*.py")):
         if path.name not in THE_LISTS:
-            tree = ast.parse(path.read_text("utf-8"))
-            yield from names_of(path, tree)
-            yield from sentences_of(path, tree)
+            nodes = [*nodes_of(ast.parse(path.read_text("utf-8")))]
+            yield from names_of(path, nodes)
+            yield from sentences_of(path, nodes)
     for path in (path for pattern in DOCUMENTS for path in ROOT.glob(pattern)):
         for line, text, replacement in phrases_in(path.read_text("utf-8")):
             yield Hit(path, 1 + line, text, replacement)
