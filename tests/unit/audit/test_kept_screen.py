@@ -78,9 +78,9 @@ FULL: dict[str, FirstAnswers] = {}
 """By commits and what the ledger holds what the lake answers in full, whatever was kept."""
 
 
-def checked(lake: ScreenLake) -> FirstAnswers:
+def checked(lake: ScreenLake, shares: int = 1) -> FirstAnswers:
     """Match `fixed_lake` after a projection pass; the answers must equal those of a full match."""
-    found = narrowly(lake, SharingEngine(2))
+    found = narrowly(lake, SharingEngine(shares) if shares > 1 else InProcessEngine(1))
     asked = repr((lake.commits, lake.known))
     if asked not in FULL:
         FULL[asked] = in_full(replace(lake, results=screen_lake.NOWHERE, pinned=""))
@@ -94,21 +94,31 @@ def files(lake: ScreenLake) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_unchanged_files_are_cleared_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
+def test_unchanged_files_are_cleared_again(
+    lake: ScreenLake, first: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is made once, too."""
     kept = files(lake)
+    monkeypatch.setattr(cached_rest.CachedRest, "_divide", None)
     assert checked(lake).files == first[1] >= len(KEYS)
     assert files(lake) == kept
 
 
-def test_what_commits_and_the_ledger_name_is_read_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
-    newer = [
+NEWER: dict[str, Any] = {
+    "commits": [
         step(NEW, version=6),
         step(KEYS[0], version=6, added=False, time=CUT),
         step(KEYS[1], version=6),
         step(KEYS[30], "clone", version=6),
-    ]
-    now = replace(lake, commits=newer, known=[open_row(KEYS[3])])
-    assert checked(now).files == first[1] - 4
+    ],
+    "known": [open_row(KEYS[3])],
+}
+"""Commits after the first audit, of both days, and a file that is open in the ledger since."""
+
+
+def test_what_commits_and_the_ledger_name_is_read_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
+    now = replace(lake, **NEWER)
+    assert checked(now, shares=2).files == first[1] - 4
     assert reused_screen(now) is not None
 
 
@@ -213,11 +223,6 @@ def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
     assert reused_screen(replace(lake, commits=[step(KEYS[0], version=6)])) is None
 
 
-def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached_rest.CachedRest, "_divide", None)
-    assert narrowly(lake, InProcessEngine(1)).files
-
-
 @pytest.mark.parametrize("harm", [pytest.param(HARMS[0], marks=pytest.mark.soak), HARMS[1]])
 def test_of_the_rest_what_is_gone_or_torn_is_made_again(
     lake: ScreenLake, harm: Callable[[Path], Any]
@@ -225,7 +230,7 @@ def test_of_the_rest_what_is_gone_or_torn_is_made_again(
     kept = files(lake)
     for file in kept[2:]:
         harm(file)
-    checked(replace(lake, commits=[step(KEYS[0], version=6), step(KEYS[25], version=6)]))
+    checked(replace(lake, **NEWER), shares=2)
     assert {*files(lake)} == {*kept}
     checked(lake)
 

@@ -23,7 +23,7 @@ from tests.builders.scenario_lake import Lake, matched, numbered, with_rules
 from tests.builders.shares import Shared, shared
 from tests.scenarios import SCENARIOS
 
-MANY = 3
+MANY = 2
 SUMMED = {"tallies": ("files", "bytes", "unconfirmed", "refuted"), "claimed": ("files",),
           "etag_habits": ("live_files", "with_etag"),
           "tree_tallies": ("files", "bytes", "unconfirmed", "refuted")}  # fmt: skip
@@ -146,7 +146,7 @@ def test_the_engine_of_this_process_answers_the_same(
 def test_every_verdict_is_tallied_or_a_suspect_and_none_is_both(
     judged: list[dict[str, Any]], kernel: Kernel, parts: list[Part]
 ) -> None:
-    found = shared(parts, kernel.stages[:1], MANY).answers
+    found = shared(parts, kernel.stages[:1], 1).answers
     assert _settled_and_suspected(found) == _one_by_one(judged)
 
 

@@ -13,6 +13,7 @@ from lakeaudit import evidence
 from lakeaudit.engine import cached_files
 from lakeaudit.engine.cached_files import CachedFiles
 from lakeaudit.engine.cached_rows import WORTH, CachedRows, cached_rows
+from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.metastore.s3guard import S3Guard
 from lakeaudit.evidence.metastore.s3guard import reader as guard_reader
 from lakeaudit.evidence.protocol import Batches, Part, note_row
@@ -24,6 +25,7 @@ from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from tests.builders import inventory, s3guard, screen_lake
 from tests.builders.both_readings import SharingEngine, differences, in_full, narrowly
+from tests.builders.screen_lake import ScreenLake
 from tests.builders.screen_worlds import agreeing, everything
 from tests.sources.storage_contract import context as storage_context
 from tests.sources.test_s3guard import context
@@ -312,14 +314,24 @@ def read_kinds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return kinds
 
 
-def test_kept_rows_change_no_answer(tmp_path: Path, read_kinds: list[str]) -> None:
-    lake = everything()
+def one_source_differs() -> ScreenLake:
+    """Return keys on which all sources agree, and one for each different answer of one source."""
+    lake = agreeing()
+    lake.star("shop/star/")
+    return lake
+
+
+@pytest.mark.parametrize("built", [one_source_differs, pytest.param(everything, marks=pytest.mark.soak)])
+def test_kept_rows_change_no_answer(
+    tmp_path: Path, read_kinds: list[str], built: Callable[[], ScreenLake]
+) -> None:
+    lake = built()
     full = in_full(lake)
     lake = replace(lake, results=Location.parse(str(tmp_path)), pinned="everything")
-    for engine in (None, SharingEngine(2)):
+    for engine in (InProcessEngine(1), SharingEngine(2)):
         read_kinds.clear()
         narrow = narrowly(lake, engine)
-        assert narrow.files > 100
+        assert narrow.files > 10
         assert differences(full, narrow) == {}
     assert "versions" not in read_kinds
     assert "entries" not in read_kinds

@@ -273,8 +273,12 @@ def read(
     return run(f"r{number}", status, sources=[source], tables_expected=tables)
 
 
+@pytest.mark.soak
 def test_modules_that_no_gate_uses_are_not_loaded() -> None:
-    """Plots and distributions are a third of the imports of Great Expectations."""
+    """Plots and distributions are a third of the imports of Great Expectations; test_wheel.py sees it, too.
+
+    Here a program loads them afterwards.
+    """
     code = """
 import sys
 from lakeaudit.gates.expectation_suites import check

@@ -97,7 +97,7 @@ def _is_finer_than_twin(name: str, row: dict[str, Any]) -> bool:
 
 
 EXHAUSTIVE = 14
-SAMPLE = 20_000
+SAMPLE = 5_000
 
 
 @pytest.mark.parametrize("axis", file_rules.TABLES)
@@ -198,12 +198,12 @@ ASKED_OF = {
 
 @pytest.mark.parametrize(("facts", "schema"), ASKED_OF.values(), ids=ASKED_OF)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=2)
+@settings(max_examples=max(2, settings().max_examples // 50))  # six in the soak
 def test_both_evaluators_of_a_fact_agree_on_rows_full_of_nulls(
     facts: dict[str, Any], schema: pa.Schema, seed: int
 ) -> None:
     chosen = random.Random(seed)
-    rows = [dict(zip(schema.names, _row(chosen, schema), strict=True)) for _ in range(2000)]
+    rows = [dict(zip(schema.names, _row(chosen, schema), strict=True)) for _ in range(800)]
     columns = [f"{duck_sql(fact)} AS f_{name}" for name, fact in facts.items()]
     con = connection()
     frame = duck.small(

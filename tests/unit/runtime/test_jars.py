@@ -66,6 +66,15 @@ def java() -> Path:
     return find_java(os.environ).executable
 
 
+@pytest.fixture
+def filled(env: dict[str, str]) -> dict[str, str]:
+    """The machine when both jars are in its cache, as `ready_jars` leaves it."""
+    jar_folder(env).mkdir(parents=True)
+    for pin, content in CONTENT.items():
+        (jar_folder(env) / pin.file_name).write_bytes(content)
+    return env
+
+
 def left_in_cache(env: dict[str, str]) -> list[str]:
     return sorted(
         path.name for path in Path(env["LAKEAUDIT_CACHE"]).iterdir() if not path.name.startswith("trust-")
@@ -92,7 +101,10 @@ def test_settings_for_audits_name_no_jars_and_fetch_none(env: dict[str, str], tm
     assert not jar_folder(env).exists()
 
 
-def test_settings_for_jobs_that_write_delta_tables_name_the_jars(env: dict[str, str], tmp_path: Path) -> None:
+def test_settings_for_jobs_that_write_delta_tables_name_the_jars(
+    filled: dict[str, str], tmp_path: Path
+) -> None:
+    env = filled
     make_ready(tmp_path / "conf", env, delta=True)
     defaults = (tmp_path / "conf" / "spark-defaults.conf").read_text()
     assert f"spark.jars {','.join(jar.as_uri() for jar in sorted(jar_folder(env).iterdir()))}\n" in defaults
@@ -137,9 +149,9 @@ def test_no_repository_in_reach_is_one_clear_line(java: Path, env: dict[str, str
     )
 
 
-def test_a_folder_without_one_of_its_jars_is_filled_again(java: Path, env: dict[str, str]) -> None:
-    ready_jars(java, env)[0].unlink()
-    assert all(jar.is_file() for jar in ready_jars(java, env))
+def test_a_folder_without_one_of_its_jars_is_filled_again(java: Path, filled: dict[str, str]) -> None:
+    ready_jars(NO_JAVA, filled)[0].unlink()
+    assert all(jar.is_file() for jar in ready_jars(java, filled))
 
 
 def test_a_cache_that_cannot_be_written_is_one_clear_line(
