@@ -21,6 +21,7 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.reach import listens
 from lakeaudit.runtime.session import build_session, use_utc
 from tests.builders.quick_server import quicken
+from tests.builders.submit import UNVERIFIED
 from tests.builders.wheel import bare_python, build_wheel
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def bucket(aws: Aws) -> str:
 @pytest.fixture(scope="session")
 def spark(s3: Endpoint) -> Iterator[SparkSession]:
     """The only session of this test run. It reaches `s3` for every bucket without settings of its own."""
-    session = build_session("tests", s3=s3, small=True, brief=True, extra={"spark.master": "local[2]"})
+    extra = {"spark.master": "local[2]", "spark.driver.defaultJavaOptions": UNVERIFIED}
+    session = build_session("tests", s3=s3, small=True, brief=True, extra=extra)
     yield session
     session.stop()
 

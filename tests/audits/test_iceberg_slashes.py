@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.iceberg.current.collapsed_paths import forms
 from lakeaudit.keys import Location
@@ -18,8 +16,12 @@ from tests.builders.iceberg import NO_WAIT, IcebergLake
 from tests.builders.iceberg_files import Entry, Snapshot, relocate, write_metadata
 from tests.conftest import Aws
 
-FORMS = {"hadoop": "warehouse/db", "other": "warehouse//db"}
-"""The key of the table's folder, by the writer of the table."""
+TABLES = {
+    "hadoop": ("warehouse//db", "warehouse/db"),
+    "other": ("warehouse//db", "warehouse//db"),
+    "hadoop_named_by_key": ("warehouse/db", "warehouse/db"),
+}
+"""The folder of each table in the lake file, and the one in which its writer puts its objects."""
 
 
 def test_the_forms_of_a_place() -> None:
@@ -42,21 +44,20 @@ def lay(aws: Aws, bucket: str, writer: str, folder: Path) -> list[str]:
         to = f"s3://{bucket}/warehouse//db/{writer}"
         body = relocate(path.read_bytes(), f"file://{home}", to, sizes)
         sizes[f"{to}/{path.relative_to(home)}"] = len(body)
-        aws.s3.put_object(Bucket=bucket, Key=f"{FORMS[writer]}/{writer}/{path.relative_to(home)}", Body=body)
-    return [f"{FORMS[writer]}/{writer}/data/{name}" for name in names]
+        aws.s3.put_object(
+            Bucket=bucket, Key=f"{TABLES[writer][1]}/{writer}/{path.relative_to(home)}", Body=body
+        )
+    return [f"{TABLES[writer][1]}/{writer}/data/{name}" for name in names]
 
 
-@pytest.mark.parametrize("location", ["warehouse/db", "warehouse//db"])
 def test_files_count_as_present_in_the_form_that_their_writer_gave_them(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, location: str
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
     shop, lost, entries = IcebergLake(aws.s3, s3, bucket), dict[str, str](), []
-    for writer in FORMS:
-        if (writer, location) == ("other", "warehouse/db"):
-            continue  # its files are not there
-        lost[writer] = lay(aws, bucket, writer, tmp_path)[1]
-        place = f"s3://{bucket}/{location}/{writer}"
-        entries.append(f"{{name: {writer}, location: '{place}', manifests: [{{kind: iceberg}}]}}")
+    for name, (location, _) in TABLES.items():
+        lost[name] = lay(aws, bucket, name, tmp_path)[1]
+        place = f"s3://{bucket}/{location}/{name}"
+        entries.append(f"{{name: {name}, location: '{place}', manifests: [{{kind: iceberg}}]}}")
     time.sleep(1.1)
     lake = shop.lake(tmp_path, entries=entries)
     assert audited(lake, run_id="healthy").exit_code == 0

@@ -279,28 +279,10 @@ def lake(tmp_path: Path) -> Lake:
     return load_lake(path, {})
 
 
-def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
-    audited(lake, run_id="r")
-    rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
-    assert sorted((row["kind"], row["key"]) for row in rows) == [
-        ("dropped", "t/lost"), ("hidden", "t/hidden"), ("unreferenced", "t/"),
-    ]  # fmt: skip
-    assert [(row["cause"], row["cause_principal"]) for row in rows if row["cause"]] == [
-        ("deleted (toy)", "ann")
-    ]
-    assert [each["kind"] for each in results_of(lake).runs()[0]["sources"]] == [
-        "toy_storage",
-        "toy_store",
-        "toy_manifest",
-        "toy_events",
-    ]
-
-
-@pytest.mark.parametrize("prefilter_from", [projection_pass.PREFILTER_FROM, 0])
-def test_a_store_without_folders_is_not_judged_by_them_beside_one_that_has_folders(
-    lake: Lake, prefilter_from: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", prefilter_from)
+@pytest.fixture
+def two_stores(lake: Lake, tmp_path: Path) -> Lake:
+    """The same lake with a table in a store without folders, which is complete."""
+    del lake
     names = ("d/kept", "d/other")
     objects = [{"key": f"u/{name}", "size": 5, "etag": name} for name in names]
     listed = [{"key": f"u/{name}", "size": 5} for name in names]
@@ -315,9 +297,30 @@ def test_a_store_without_folders_is_not_judged_by_them_beside_one_that_has_folde
     also = f"{{kind: toy_manifest, location: {tmp_path / 'also'}}}"
     table = f"- name: u\n  location: s3://{BUCKET}/u\n  manifests: [{also}]\n"
     path.write_text(text.replace("defaults:", f"{table}defaults:"))
-    audited(load_lake(path, {}), run_id="flat")
-    rows = [row for batch in results_of(lake).findings("flat") for row in batch.to_pylist()]
-    assert [(row["kind"], row["key"]) for row in rows if row["table_name"] == "u"] == []
+    return load_lake(path, {})
+
+
+@pytest.mark.parametrize("prefilter_from", [projection_pass.PREFILTER_FROM, 0])
+def test_an_audit_reads_and_judges_them_and_a_store_without_folders_is_not_judged_by_folders(
+    two_stores: Lake, prefilter_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Table `u` has no finding, beside a store that has folders."""
+    monkeypatch.setattr(projection_pass, "PREFILTER_FROM", prefilter_from)
+    audited(two_stores, run_id="r")
+    rows = [row for batch in results_of(two_stores).findings("r") for row in batch.to_pylist()]
+    assert sorted((row["kind"], row["key"]) for row in rows) == [
+        ("dropped", "t/lost"), ("hidden", "t/hidden"), ("unreferenced", "t/"),
+    ]  # fmt: skip
+    assert [(row["cause"], row["cause_principal"]) for row in rows if row["cause"]] == [
+        ("deleted (toy)", "ann")
+    ]
+    assert sorted(each["kind"] for each in results_of(two_stores).runs()[0]["sources"]) == [
+        "flat_store",
+        "toy_events",
+        "toy_manifest",
+        "toy_storage",
+        "toy_store",
+    ]
 
 
 def test_one_file_is_looked_up_in_them(lake: Lake) -> None:

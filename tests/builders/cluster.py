@@ -1,18 +1,23 @@
-"""A Spark standalone cluster of processes on this machine: a master, two workers and their children."""
+"""A Spark standalone cluster on this machine: a master and two workers in one JVM, and their children."""
 
+import json
 import os
-import re
 import signal
+import struct
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
 
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
 from lakeaudit.runtime.spark_settings import launch_environment
+from tests.builders.submit import BRIEF_JVM
 from tests.builders.wheel import script_of
 
 PATIENCE = 120.0
@@ -25,11 +30,11 @@ SparkEngine.__init__.__defaults__ = ({bytes_here}, *SparkEngine.__init__.__defau
 """
 """Put before the script: the few files of a test are work for executors, too."""
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
-CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+HOST = "127.0.0.1"
 DRIVER = (
     ("spark.driver.memory", "768m"),
-    ("spark.driver.defaultJavaOptions", CHEAP),
-    ("spark.executor.defaultJavaOptions", CHEAP),
+    ("spark.driver.defaultJavaOptions", BRIEF_JVM),
+    ("spark.executor.defaultJavaOptions", BRIEF_JVM),
     ("spark.executor.memory", "1g"),
     ("spark.executor.cores", "1"),
     ("spark.ui.enabled", "false"),
@@ -38,15 +43,15 @@ DRIVER = (
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where it is, and the processes of its workers, each of which starts one executor for each application."""
+    """Where it is, and the process of its workers, each of which starts one executor for each application."""
 
     master: str
     folder: Path
-    workers: Sequence[int]
+    worker: int
 
     def executors(self) -> dict[str, int]:
         """Process ids of the executors at work, by the executor's own id."""
-        commands = {pid: _command(pid) for pid, parent in _parents().items() if parent in self.workers}
+        commands = {pid: _command(pid) for pid, parent in _parents().items() if parent == self.worker}
         return {_id(line): pid for pid, line in commands.items() if EXECUTOR in line}
 
     def logs(self) -> dict[str, str]:
@@ -61,58 +66,71 @@ def _id(command: list[str]) -> str:
 
 @contextmanager
 def standing(folder: Path) -> Iterator[Cluster]:
-    """A master and two workers of one core and 1 GiB each; with the block they and all they started are gone."""
-    with ExitStack() as stack:
-        master = stack.enter_context(_daemon(folder, "master", "org.apache.spark.deploy.master.Master"))
-        address = _wait_for_log(folder / "master.log", r"Starting Spark master at (spark://\S+)")
-        workers = [
-            stack.enter_context(_daemon(folder, f"worker-{number}", *_worker(folder, number), address))
-            for number in range(WORKERS)
-        ]
+    """A master and two workers of one core and 1 GiB each; with the block they and all they started are gone.
+
+    They are Spark's own and talk over the network, but run in one JVM: each JVM more takes 3 s of CPU time.
+    """
+    with _gateway(folder) as (process, gateway):
+        spark, none = gateway.jvm.org.apache.spark, gateway.jvm.scala.Option.empty()
+        conf = spark.SparkConf(False)
+        master = spark.deploy.master.Master.startRpcEnvAndEndpoint(HOST, 0, 0, conf)
+        addresses = gateway.new_array(gateway.jvm.java.lang.String, 1)
+        addresses[0] = address = master._1().address().toSparkURL()
         for number in range(WORKERS):
-            _wait_for_log(folder / f"worker-{number}.log", r"Successfully registered with (master)")
-        assert master.poll() is None
-        yield Cluster(address, folder, [worker.pid for worker in workers])
-
-
-def _worker(folder: Path, number: int) -> tuple[str, ...]:
-    size = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
-    return ("org.apache.spark.deploy.worker.Worker", *size)
+            place, id_ = str(folder / f"work-{number}"), gateway.jvm.scala.Option.apply(number)
+            spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
+                HOST, 0, 0, 1, 1024, addresses, place, id_, conf, none
+            )
+        _wait_for_workers(master._2())
+        assert process.poll() is None
+        yield Cluster(address, folder, process.pid)
 
 
 @contextmanager
-def _daemon(folder: Path, name: str, main: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One daemon in a process group of its own, with the executors and Python workers that it starts."""
-    env = spark_environment() | {
+def _gateway(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], JavaGateway]]:
+    """A JVM with Spark's classes, which leads a process group of its own."""
+    address = folder / "gateway"
+    env = spark_environment(folder) | {
         "SPARK_CONF_DIR": str(folder / "no-conf"),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": CHEAP,
-        "SPARK_LOCAL_DIRS": str(folder / f"scratch-{name}"),
+        "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+        "SPARK_SCALA_VERSION": "2.13",  # the launcher of executors takes it from spark-submit's environment
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address),
     }
     line = [
-        f"{env['SPARK_HOME']}/bin/spark-class",
-        main,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--webui-port",
-        "0",
+        f"{env['JAVA_HOME']}/bin/java",
+        *BRIEF_JVM.split(),
+        "-Xmx512m",
+        "-cp",
+        f"{env['SPARK_HOME']}/jars/*",
     ]
-    with (folder / f"{name}.log").open("wb") as log:
+    with (folder / "cluster.log").open("wb") as log:
         process = subprocess.Popen(
-            [*line, *arguments],
-            cwd=folder,
-            env=env,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+            [*line, "org.apache.spark.api.python.PythonGatewayServer"], cwd=folder, env=env, stdin=subprocess.PIPE,
+            stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
     try:
-        yield process
+        _wait(lambda: address.exists() or process.poll(), folder / "cluster.log")
+        with address.open("rb") as written:
+            port, size = struct.unpack(">ii", written.read(8))
+            token = written.read(size).decode()
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        yield process, gateway
+        gateway.close()
     finally:
         _end(process.pid)
-        process.wait()
+        process.communicate()
+
+
+def _wait_for_workers(port: int) -> None:
+    """Wait until the master's page at this port lists all workers."""
+    last = time.monotonic() + PATIENCE
+    while True:
+        with urlopen(f"http://{HOST}:{port}/json/") as page:
+            state = json.load(page)
+        if state["aliveworkers"] == WORKERS:
+            return
+        assert time.monotonic() < last, state
+        time.sleep(0.05)
 
 
 def _end(group: int) -> None:
@@ -122,10 +140,19 @@ def _end(group: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def spark_environment() -> dict[str, str]:
-    """This interpreter's Spark and a Java for it, and nothing else of the kind."""
+def spark_environment(folder: Path) -> dict[str, str]:
+    """This interpreter's Spark and a Java for it, and nothing else of the kind.
+
+    Spark's home is a folder of links without Spark's library for Python as archives: every process would compile what
+    it imports from them, and the interpreters have the same library installed.
+    """
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA", "PYTHON"))}
-    return clean | launch_environment(find_java(os.environ)) | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    env = clean | launch_environment(find_java(os.environ)) | {"SPARK_LOCAL_IP": HOST}
+    home = folder / "spark"
+    home.mkdir()
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(env["SPARK_HOME"], name))
+    return env | {"SPARK_HOME": str(home)}
 
 
 @dataclass(frozen=True)
@@ -162,7 +189,7 @@ def submitted(
     (home / "audit.py").write_text(
         _LESS_IN_THE_DRIVER.format(bytes_here=bytes_here) + script_of(wheel).read_text()
     )
-    env = spark_environment() | {
+    env = spark_environment(home) | {
         "SPARK_CONF_DIR": str(home / "conf"),
         "SPARK_LOCAL_DIRS": str(home / "scratch"),
         "PYSPARK_PYTHON": str(python),
@@ -190,13 +217,11 @@ def submitted(
         process.wait()
 
 
-def _wait_for_log(log: Path, pattern: str) -> str:
-    """Wait until a daemon's log matches the pattern; return its first group."""
+def _wait(come: Callable[[], object], log: Path) -> None:
     last = time.monotonic() + PATIENCE
-    while (found := re.search(pattern, text := log.read_text(errors="replace"))) is None:
-        assert time.monotonic() < last, text[-3000:]
+    while not come():
+        assert time.monotonic() < last, log.read_text(errors="replace")[-3000:]
         time.sleep(0.05)
-    return found[1]
 
 
 def _family(root: int) -> set[int]:

@@ -197,8 +197,10 @@ def test_all_acts_together_are_distinguished(demo_run: DemoRun) -> None:
     assert [difference.words for difference in comparison.differences] == []
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(demo_run: DemoRun) -> None:
+    """The whole command proves the same of all that it did not break: one finding more and it fails."""
     comparison = demo_run.audited(scenario.Draw.of(1, 0), audited)
     assert [difference.words for difference in comparison.differences] == []
 

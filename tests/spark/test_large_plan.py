@@ -57,7 +57,7 @@ def rows(repair: RepairPlans) -> list[str]:
     return repair.file.read_text().splitlines()[1:]
 
 
-@pytest.mark.parametrize("where", ["tasks of Spark", "threads"])
+@pytest.mark.parametrize("where", ["tasks of Spark", pytest.param("threads", marks=pytest.mark.soak)])
 def test_tasks_make_the_plan_that_this_process_would(
     where: str, request: pytest.FixtureRequest, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
