@@ -143,8 +143,8 @@ def _end(group: int) -> None:
 def spark_environment(folder: Path) -> dict[str, str]:
     """This interpreter's Spark and a Java for it, and nothing else of the kind.
 
-    Spark's home is a folder of links without Spark's library for Python as archives: every process would compile what
-    it imports from them, and the interpreters have the same library installed.
+    Spark's home is a folder of links without Spark's library for Python as archives: every process would compile the
+    modules that it imports from them, and the interpreters have the same library installed.
     """
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA", "PYTHON"))}
     env = clean | launch_environment(find_java(os.environ)) | {"SPARK_LOCAL_IP": HOST}

@@ -67,7 +67,7 @@ JOBS = (JOB, JOB.replace("1", "9"))
 
 
 @dataclass(frozen=True)
-class Written:
+class CommitterTables:
     """Tables below `wh` in a bucket and on disk that committers wrote, and the lake file of all of them."""
 
     spark: SparkSession
@@ -147,7 +147,7 @@ class RunRows:
 class CommitterAudits:
     """All tables as committers left them, and again after each lost a file; `lost` has the lost ones by table."""
 
-    written: Written
+    written: CommitterTables
     lost: dict[str, list[str]]
     healthy: RunRows
     broken: RunRows
@@ -160,7 +160,7 @@ def audits(
 ) -> CommitterAudits:  # fmt: skip
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
-    written = Written(spark, s3, aws, bucket, tmp_path_factory.mktemp("committers"))
+    written = CommitterTables(spark, s3, aws, bucket, tmp_path_factory.mktemp("committers"))
     soak = includes_soak(request)
     for committer in S3A if soak else S3A[:1]:
         written.commit(committer, committer).run(FILES)
@@ -178,7 +178,7 @@ def audits(
     return CommitterAudits(written, lost, healthy, written.audit("broken"))
 
 
-def write_while_lists_lag(written: Written) -> list[str]:
+def write_while_lists_lag(written: CommitterTables) -> list[str]:
     """A list that lags hides files from the committer; the names of the files that it lost."""
     files = [(task, f"part-{task:05d}-{JOB}-c000.bin", b"x" * (task + 1)) for task in range(12)]
     with listing_late(LateList(written.bucket, 3, 0.2, 4)) as late:
@@ -191,7 +191,7 @@ def write_while_lists_lag(written: Written) -> list[str]:
     return lost
 
 
-def write_twice_with_reports(written: Written) -> None:
+def write_twice_with_reports(written: CommitterTables) -> None:
     """The second job's marker takes the place of the first one's; the report of the first is still there."""
     for name in ("marker_alone", "reported"):
         reports = f"{written.bucket}/reports/{name}"
@@ -202,14 +202,14 @@ def write_twice_with_reports(written: Written) -> None:
     written.entries["reported"] = written.entry("reported", f"s3://{written.bucket}/wh", manifest)
 
 
-def write_on_disk(written: Written, name: str, skipped: str) -> None:
+def write_on_disk(written: CommitterTables, name: str, skipped: str) -> None:
     """By the manifest committer, whose clean-up of its tasks' manifests may be skipped."""
     out = written.home(name).as_uri()
     Committed(written.spark, "manifest", out, written.folder, settings={CLEANUP: skipped}).run(FILES)
     written.entries[name] = written.entry(name, str(written.folder / "wh"), "manifest_committer")
 
 
-def lose(written: Written, table: str) -> list[str]:
+def lose(written: CommitterTables, table: str) -> list[str]:
     """Delete a file of a table, and cut another one of those on disk; the name of the deleted one."""
     if table.startswith("manifest"):
         (written.home(table) / AWKWARD).unlink()
