@@ -4,7 +4,7 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -310,7 +310,7 @@ def test_an_upload_that_ended_meanwhile_is_left_alone(plain: Shop, tmp_path: Pat
     assert (mending.statuses(), uploads(plain)) == ({DEBRIS: "changed"}, {other})
 
 
-# --- what somebody reads ---------------------------------------------------------------------------------------
+# --- what somebody reads, or a table still needs ---------------------------------------------------------------
 
 
 READ: dict[str, tuple[str, int, str, str]] = {
@@ -320,26 +320,93 @@ READ: dict[str, tuple[str, int, str, str]] = {
     debris("looked-at"): ("REST.HEAD.OBJECT", 10, "200", "applied"),
 }
 """By file: the logged request, its age in minutes, its response, and the status of the file."""
+OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
+    "warehouse/orders/_change_data/cdc-0.parquet": ("changes", change("_change_data/cdc-0.parquet")),
+    f"warehouse/orders/{vector_file(1)}": ("deletes", add("day=2026-11-01/other.parquet", vector(1))),
+}
+"""Keys of other files than data files: their category, and the action of a commit that names them."""
+REMOVED = {debris("30-days"): (30, "applied"), debris("1-days"): (1, "moved_on")}
+"""By file: the days since the table removed it, and its status; readers were promised seven."""
 
 
-def test_a_file_that_somebody_reads_is_not_unused(plain: Shop, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class ApplyInUse:
+    """One plan and apply of files that somebody reads, that the table removed, or that a commit names meanwhile."""
+
+    planned: dict[str, str]
+    exit_code: int
+    statuses: dict[str, str]
+    errors: dict[str, str]
+    read_at: datetime
+
+    def of(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the statuses of these files."""
+        return {key: self.statuses[key] for key in keys}
+
+
+@pytest.fixture(
+    scope="module", params=[UNVERSIONED, pytest.param(True, id="versioned", marks=pytest.mark.soak)]
+)
+def in_use(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> ApplyInUse:
     """The table's leftover_age is 20 minutes; the bucket's access log names the readers."""
-    strewn(plain, *READ)
-    now = datetime.now(UTC)
+    bucket, now = f"test-{uuid.uuid4().hex[:12]}", datetime.now(UTC)
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = shop_of(aws, s3, bucket, versions=request.param)
+    strewn(shop, *READ, *REMOVED)
+    strewn(shop, *OTHERWISE, minutes=25)
+    removed_by_commits(shop)
+    log_of_requests(shop, now)
+    events = f"events: [{{kind: s3_access_log, location: 's3://{bucket}/logs/'}}]\n"
+    mending = mending_of(shop, tmp_path_factory.mktemp("in_use"), age="20m", extra=events)
+    categories = {key: category for key, (category, _) in OTHERWISE.items()}
+    publish_leftovers(shop, mending.lake, "uncommitted", *READ, *OTHERWISE, category=categories)
+    publish_leftovers(shop, mending.lake, "unvacuumed", *REMOVED, partition="removed", more=True)
+    mending.plan(io.StringIO(), allow=OLDER)
+    body = "".join(json.dumps(action) + "\n" for _, action in OTHERWISE.values())
+    shop.s3.put_object(Bucket=bucket, Key=f"warehouse/orders/_delta_log/{5:020}.json", Body=body.encode())
+    ended = mending.apply()
+    errors = {row["key"]: row["error"] for row in actions_of(mending.lake) if row["error"]}
+    return ApplyInUse(
+        planned(mending), ended.exit_code, mending.statuses(), errors, now - timedelta(minutes=10)
+    )
+
+
+def log_of_requests(shop: Shop, now: datetime) -> None:
+    """Write the bucket's access log of the requests in `READ`."""
     lines = [
-        Line(operation, key, now - timedelta(minutes=ago), principal=PERSON, bucket=plain.bucket, status=http)
+        Line(operation, key, now - timedelta(minutes=ago), principal=PERSON, bucket=shop.bucket, status=http)
         for key, (operation, ago, http, _) in READ.items()
     ]
-    log = f"logs/{access_logs.name(now, 'F')}"
-    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=content(lines))
-    events = f"events: [{{kind: s3_access_log, location: 's3://{plain.bucket}/logs/'}}]\n"
-    mending = audit_debris(plain, tmp_path, *READ, age="20m", extra=events)
-    mending.plan(io.StringIO(), allow=OLDER)
-    mending.apply()
-    assert mending.statuses() == {key: status for key, (*_, status) in READ.items()}
-    errors = {row["key"]: row["error"] for row in actions_of(mending.lake) if row["error"]}
-    (why,) = errors.values()
-    assert f"it was read on {now - timedelta(minutes=10):%Y-%m-%d %H:%M} by {PERSON}" in why
+    shop.s3.put_object(Bucket=shop.bucket, Key=f"logs/{access_logs.name(now, 'F')}", Body=content(lines))
+
+
+def removed_by_commits(shop: Shop) -> None:
+    """Commit each file of `REMOVED`, and its removal."""
+    for version, (key, (days, _)) in enumerate(REMOVED.items()):
+        old, name = datetime.now(UTC) - timedelta(days=days), key.removeprefix("warehouse/orders/")
+        for second, action in enumerate((add(name, size=5000), remove(name, removed=old)), 1):
+            log = f"warehouse/orders/_delta_log/{2 * version + second:020}.json"
+            shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=json.dumps(action).encode())
+            backdate(shop.bucket, log, old)
+
+
+def test_a_file_that_somebody_reads_is_not_unused(in_use: ApplyInUse) -> None:
+    assert in_use.of(READ) == {key: status for key, (*_, status) in READ.items()}
+    why = in_use.errors[debris("read")]
+    assert f"it was read on {in_use.read_at:%Y-%m-%d %H:%M} by {PERSON}" in why
+    assert not in_use.errors.keys() & {key for key, (*_, status) in READ.items() if status == "applied"}
+
+
+def test_a_file_that_a_commit_names_in_another_way_is_left_alone(in_use: ApplyInUse) -> None:
+    assert "needs_person" not in {in_use.planned[key] for key in OTHERWISE}
+    assert in_use.exit_code == 0
+    assert in_use.of(OTHERWISE) == dict.fromkeys(OTHERWISE, "moved_on")
+
+
+def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(in_use: ApplyInUse) -> None:
+    assert in_use.of(REMOVED) == {key: status for key, (_, status) in REMOVED.items()}
 
 
 # --- the four deletion guards ---------------------------------------------------------------------------------
@@ -576,28 +643,6 @@ def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwr
     assert "it is inside a table that the lake file does not name" in step["evidence"]["why"]
 
 
-OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
-    "warehouse/orders/_change_data/cdc-0.parquet": ("changes", change("_change_data/cdc-0.parquet")),
-    f"warehouse/orders/{vector_file(1)}": ("deletes", add("day=2026-11-01/other.parquet", vector(1))),
-}
-"""Keys of other files than data files: their category, and the action of a commit that names them."""
-
-
-def test_a_file_that_a_commit_names_in_another_way_is_left_alone(plain: Shop, tmp_path: Path) -> None:
-    for key in OTHERWISE:
-        plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x")
-    mending = mending_of(plain, tmp_path)
-    categories = {key: category for key, (category, _) in OTHERWISE.items()}
-    publish_leftovers(plain, mending.lake, "uncommitted", *OTHERWISE, category=categories)
-    mending.plan(io.StringIO(), allow=OLDER)
-    assert planned(mending) == dict.fromkeys(OTHERWISE, "quarantine")
-    log = f"warehouse/orders/_delta_log/{1:020}.json"
-    body = "".join(json.dumps(action) + "\n" for _, action in OTHERWISE.values())
-    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=body.encode())
-    assert mending.apply().exit_code == 0
-    assert mending.statuses() == dict.fromkeys(OTHERWISE, "moved_on")
-
-
 def torn(shop: Shop) -> str:
     """Write a commit that cannot be read, and return its key."""
     log = f"warehouse/orders/_delta_log/{1:020}.json"
@@ -630,27 +675,6 @@ def test_an_uncertain_file_is_put_back_after_the_act_and_tried_again(
         once.setattr(Journal, "put_batch", and_a_torn_commit)
         assert mending.apply().exit_code == 3
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "unknown"}, True)
-
-
-REMOVED = {30: "applied", 1: "moved_on"}
-"""The status of a file by days since the table removed it: readers were promised seven."""
-
-
-@soak_of_versions
-def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(shop: Shop, tmp_path: Path) -> None:
-    keys = {days: debris(f"{days}-days") for days in REMOVED}
-    strewn(shop, *keys.values())
-    for version, (days, key) in enumerate(keys.items()):
-        old, name = datetime.now(UTC) - timedelta(days=days), key.removeprefix("warehouse/orders/")
-        for second, action in enumerate((add(name, size=5000), remove(name, removed=old)), 1):
-            log = f"warehouse/orders/_delta_log/{2 * version + second:020}.json"
-            shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=json.dumps(action).encode())
-            backdate(shop.bucket, log, old)
-    mending = mending_of(shop, tmp_path)
-    publish_leftovers(shop, mending.lake, "unvacuumed", *keys.values())
-    mending.plan(io.StringIO(), allow=OLDER)
-    mending.apply()
-    assert mending.statuses() == {key: REMOVED[days] for days, key in keys.items()}
 
 
 def test_a_group_without_files_is_explained(plain: Shop, tmp_path: Path) -> None:

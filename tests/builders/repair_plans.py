@@ -92,7 +92,12 @@ def states(lake: Lake) -> dict[str, tuple[str, str | None]]:
 
 
 def leftover_rows(
-    shop: Shop, kind: str, *keys: str, table: str = "orders", category: Mapping[str, str] | None = None
+    shop: Shop,
+    kind: str,
+    *keys: str,
+    table: str = "orders",
+    category: Mapping[str, str] | None = None,
+    partition: str = "day=2026-11-01",
 ) -> tuple[Row, list[Row]]:
     """Return the finding and the rows of `leftover_files` about these files of a table, as they are in storage now.
 
@@ -100,7 +105,7 @@ def leftover_rows(
     """
     found = {each["Key"]: each for each in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]}
     own = {} if table == "orders" else {"table_name": table, "discrepancy_id": f"d-{table}"}
-    one = group(kind, "day=2026-11-01", len(keys), bucket=shop.bucket, **own)
+    one = group(kind, partition, len(keys), bucket=shop.bucket, **own)
     told = [{"size": found[key]["Size"], "etag": found[key]["ETag"].strip('"')} for key in keys]
     return one, [
         leftover(one, key, bucket=shop.bucket, category=(category or {}).get(key, "data"), **each)
@@ -116,21 +121,20 @@ def publish_leftovers(
     first_audit: datetime | None = None,
     category: Mapping[str, str] | None = None,
     status: str = "complete",
+    partition: str = "day=2026-11-01",
+    more: bool = False,
 ) -> None:
     """Publish the results of an audit that reported these files of `orders`; the first audit was then, by default now.
 
-    They are data files, but for those of another `category`.
+    They are data files, but for those of another `category`. With `more` they are a further group of the same audit,
+    which needs a partition of its own.
     """
-    one, files = leftover_rows(shop, kind, *keys, category=category)
+    one, files = leftover_rows(shop, kind, *keys, category=category, partition=partition)
     cut = first_audit or datetime.now(UTC)
     coverage = covered(axis="leftover", storage_cut_from=cut, status=status)
-    publish(
-        lake.results,
-        runs=[run()],
-        coverage=[coverage],
-        leftover_files=files,
-        discrepancies=[discrepancy(one)],
-    )
+    if not more:
+        publish(lake.results, runs=[run()], coverage=[coverage])
+    publish(lake.results, leftover_files=files, discrepancies=[discrepancy(one)])
 
 
 def publish_leftover_of_tables(
