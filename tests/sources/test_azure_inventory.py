@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.config import load_lake
@@ -23,6 +23,7 @@ from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import azure_reports as built
 from tests.builders.audits import audited, results_of
 from tests.builders.azure_reports import BEGUN, ENDED, Blob
+from tests.builders.examples import examples
 from tests.builders.inventory import into
 from tests.sources.storage_contract import (
     OBJECTS,
@@ -325,7 +326,7 @@ BENIGN = st.fixed_dictionaries(
 def test_benign_changes_change_no_row(tmp_path_factory: pytest.TempPathFactory) -> None:
     blobs = [replace(PLAIN, name=f"lake/t/{n}", size=n) for n in range(9)]
 
-    @settings(max_examples=8)
+    @examples(3, 80)
     @given(how=BENIGN, pieces=st.integers(1, 4))
     def check(how: dict[str, Any], pieces: int) -> None:
         folder = tmp_path_factory.mktemp("report")
@@ -342,7 +343,7 @@ FIELDS = sorted({*built.NAMES} - {"is_folder", "deleted", "snapshot", "metadata"
 
 
 def test_whatever_stands_in_a_row_it_is_one(tmp_path: Path) -> None:
-    @settings(max_examples=5)
+    @examples(2, 50)
     @given(st.lists(st.dictionaries(st.sampled_from(FIELDS), TEXT, max_size=3), min_size=30, max_size=30))
     def check(drawn: Sequence[dict[str, Any]]) -> None:
         blobs = [replace(PLAIN, **{"name": f"lake/t/{n}", **given}) for n, given in enumerate(drawn)]

@@ -1,7 +1,7 @@
 """Digests that distinguish the batch of one commit from that of another, computed while logs are read."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from lakeaudit.evidence.manifest.delta.log import lines
 from lakeaudit.evidence.manifest.delta.state import batches
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
+from tests.builders.audits import includes_soak
 from tests.builders.connections import connection
 from tests.builders.delta_lake import Action, Log, add, context, frozen, info, remove, table, vector
 
@@ -87,50 +88,69 @@ def repeats(folder: Path, commits: Mapping[str, Sequence[list[Action]]]) -> Repe
     return found
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["whole", "in blocks"])
-def batches_by_read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Repeats:
-    """Return the batches; a commit that is read whole or in blocks of a few lines gives the same."""
+IN_BLOCKS = ("the same files under other names", "other rows", "an overwrite", "with a deletion vector")
+"""Commits that the quick suite reads in blocks as well; the soak reads all of them so."""
+
+
+@pytest.fixture(scope="module")
+def batches_of_whole_commits(tmp_path_factory: pytest.TempPathFactory) -> Repeats:
+    return _repeats_of(list(SECONDS), tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def batches_of_blocks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Repeats:
+    """Commits that are read in blocks of a few lines."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.param:
-            patch.setattr(lines, "_SMALL", 100)
-            patch.setattr(lines, "_BLOCK", 300)
-        commits = {name: [FIRST, second] for name, (second, _) in SECONDS.items()}
-        return repeats(tmp_path_factory.mktemp("tables"), commits)
+        patch.setattr(lines, "_SMALL", 100)
+        patch.setattr(lines, "_BLOCK", 300)
+        return _repeats_of(SECONDS if includes_soak(request) else IN_BLOCKS, tmp_path_factory)
+
+
+def _repeats_of(names: Iterable[str], tmp_path_factory: pytest.TempPathFactory) -> Repeats:
+    return repeats(tmp_path_factory.mktemp("tables"), {name: [FIRST, SECONDS[name][0]] for name in names})
 
 
 @pytest.mark.parametrize("name", SECONDS)
-def test_what_looks_like_the_same_batch(name: str, batches_by_read: Repeats) -> None:
-    assert batches_by_read[name] == ([(1, 2)] if SECONDS[name][1] else [])
+def test_what_looks_like_the_same_batch(name: str, batches_of_whole_commits: Repeats) -> None:
+    assert batches_of_whole_commits[name] == ([(1, 2)] if SECONDS[name][1] else [])
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        stats(3, 3),  # one value a column, as heartbeats have
-        stats(rows=9),
-        '{"numRecords":20}',
-        "{}",
-        "no JSON",
-        '{"numRecords":20,"minValues":{},"maxValues":{}}',
-    ],
+    "name", [pytest.param(name, marks=[] if name in IN_BLOCKS else [pytest.mark.soak]) for name in SECONDS]
 )
-def test_a_batch_without_statistics_equals_no_other(text: str, tmp_path: Path) -> None:
-    commits = {"orders": [[info(), file("a", text)], [info(), file("b", text)]]}
-    assert repeats(tmp_path, commits) == {"orders": []}
+def test_commits_in_blocks_look_like_the_same_batch(name: str, batches_of_blocks: Repeats) -> None:
+    assert batches_of_blocks[name] == ([(1, 2)] if SECONDS[name][1] else [])
 
 
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7)], [(1, 2)]),
-        ([info("STREAMING UPDATE"), txn(2), file("c", "{}", size=7)], []),
-        ([info("STREAMING UPDATE"), {"txn": {"appId": "query"}}, file("c", "{}", size=7)], []),
-        ([info("STREAMING UPDATE"), {"txn": 7}, file("c", "{}", size=7)], []),
-        ([info("MERGE"), txn(1), file("c", "{}", size=7)], []),
-        ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7), remove("a")], []),
-    ],
-)
-def test_two_commits_of_one_transaction_are_one_batch(
-    second: list[Action], expected: list[tuple[int, int]], tmp_path: Path
-) -> None:
-    assert repeats(tmp_path, {"orders": [FIRST, second]}) == {"orders": expected}
+WITHOUT_STATISTICS = [
+    stats(3, 3),  # one value a column, as heartbeats have
+    stats(rows=9),
+    '{"numRecords":20}',
+    "{}",
+    "no JSON",
+    '{"numRecords":20,"minValues":{},"maxValues":{}}',
+]
+
+
+def test_a_batch_without_statistics_equals_no_other(tmp_path: Path) -> None:
+    """Each in a table of its own."""
+    commits = {text: [[info(), file("a", text)], [info(), file("b", text)]] for text in WITHOUT_STATISTICS}
+    assert repeats(tmp_path, commits) == {text: [] for text in WITHOUT_STATISTICS}
+
+
+OF_TRANSACTIONS: list[tuple[list[Action], list[tuple[int, int]]]] = [
+    ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7)], [(1, 2)]),
+    ([info("STREAMING UPDATE"), txn(2), file("c", "{}", size=7)], []),
+    ([info("STREAMING UPDATE"), {"txn": {"appId": "query"}}, file("c", "{}", size=7)], []),
+    ([info("STREAMING UPDATE"), {"txn": 7}, file("c", "{}", size=7)], []),
+    ([info("MERGE"), txn(1), file("c", "{}", size=7)], []),
+    ([info("STREAMING UPDATE"), txn(1), file("c", "{}", size=7), remove("a")], []),
+]
+
+
+def test_two_commits_of_one_transaction_are_one_batch(tmp_path: Path) -> None:
+    """Each in a table of its own."""
+    commits = {str(number): [FIRST, second] for number, (second, _) in enumerate(OF_TRANSACTIONS)}
+    assert repeats(tmp_path, commits) == {
+        str(number): expected for number, (_, expected) in enumerate(OF_TRANSACTIONS)
+    }

@@ -31,6 +31,7 @@ from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
+from tests.builders.examples import examples
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, COMMITS, LOGGED, LOST, LogStoreContract, LogWorld
@@ -137,6 +138,7 @@ class TestItems:
         assert odd == 0
         assert row["entered_at"] is None or expires == "-5"
 
+    @examples(4, 300)
     @given(
         st.lists(st.integers(0, 99), unique=True, max_size=5),
         st.booleans(),

@@ -17,6 +17,7 @@ from lakeaudit.evidence.manifest.delta.point_lookup import RequestedFile
 from lakeaudit.keys import Location, identify
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
+from tests.builders.examples import examples
 
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
@@ -103,6 +104,7 @@ STORES = st.sampled_from(
 )
 
 
+@examples(3, 300)
 @given(st.lists(st.tuples(STORES, st.text("ab/@:.-", max_size=6)), min_size=1, max_size=30))
 def test_names_of_stores_are_distinguished_as_everywhere_else(named: list[tuple[str, str]]) -> None:
     uris = [f"{store}/{key}" for store, key in named]
@@ -112,6 +114,7 @@ def test_names_of_stores_are_distinguished_as_everywhere_else(named: list[tuple[
     assert found == known
 
 
+@examples(3, 300)
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=40))
 def test_every_key_comes_back_from_its_escapes(keys: list[str]) -> None:
     assert (

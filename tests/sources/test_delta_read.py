@@ -105,22 +105,42 @@ LISTED_ELSEWHERE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("listed", "expected"), LISTED_ELSEWHERE)
-@pytest.mark.parametrize("form", ["commit", "checkpoint", "refused"])
+FORMS = ["commit", "checkpoint", "refused"]
+
+
+@pytest.fixture(scope="module")
+def roots_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bool, list[str]]]:
+    """Of tables that list files elsewhere, in every form of their logs: whether it is refused, and its folders."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    homes = {f"{form} {number}": folder / form / str(number) for form in FORMS for number in range(4)}
+    for name, home in homes.items():
+        form, _, number = name.partition(" ")
+        adds = [add(path.replace("/own", str(home))) for path in LISTED_ELSEWHERE[int(number)][0]]
+        log = Log(home / "t")
+        if form == "checkpoint":
+            log.checkpoint(3, *BORN, *adds)
+        else:
+            second = features("unheardOf") if form == "refused" else add("z")
+            log.commit(0, *BORN, *adds).commit(1, second)
+    tables = [table(name, home / "t") for name, home in homes.items()]
+    states = delta.read(tables, context(), "manifest:delta", frozen).states
+    return {
+        name: (
+            states[name].refused is not None,
+            [place.uri.replace(str(home), "/own") for place in states[name].roots],
+        )
+        for name, home in homes.items()
+    }
+
+
+@pytest.mark.parametrize("number", range(len(LISTED_ELSEWHERE)))
+@pytest.mark.parametrize("form", FORMS)
 def test_folders_elsewhere_that_hold_files_of_a_table(
-    listed: list[str], expected: list[str], form: str, tmp_path: Path
+    number: int, form: str, roots_elsewhere: dict[str, tuple[bool, list[str]]]
 ) -> None:
     """A shallow clone names its source's, also where its log asks for what this reader cannot do."""
-    adds = [add(path.replace("/own", str(tmp_path / "own"))) for path in listed]
-    log = Log(tmp_path / "own" / "t")
-    if form == "checkpoint":
-        log.checkpoint(3, *BORN, *adds)
-    else:
-        log.commit(0, *BORN, *adds).commit(1, *([features("unheardOf")] if form == "refused" else [add("z")]))
-    claims = delta.read([table("t", tmp_path / "own" / "t")], context(), "manifest:delta", frozen)
-    state = claims.states["t"]
-    assert (state.refused is not None) is (form == "refused")
-    assert [place.uri.replace(str(tmp_path / "own"), "/own") for place in state.roots] == expected
+    expected = LISTED_ELSEWHERE[number][1]
+    assert roots_elsewhere[f"{form} {number}"] == (form == "refused", expected)
 
 
 def test_a_refusal_of_the_store_proves_no_absence(tmp_path: Path) -> None:
@@ -173,14 +193,16 @@ def test_a_clock_that_is_ahead_makes_no_commit_younger_than_its_file(tmp_path: P
 def test_a_clock_that_is_ahead_removes_no_file_after_its_commit(tmp_path: Path) -> None:
     """The record of a VACUUM explains the files that it deleted, and no others; in a checkpoint, too."""
     years = timedelta(days=5 * 365)
-    for folder in ("commits", "checkpoint"):
-        log = Log(tmp_path / folder)
+    logs = {folder: Log(tmp_path / folder) for folder in ("commits", "checkpoint")}
+    for folder, log in logs.items():
         log.commits([add("a"), add("b")], [remove("a", removed=at(1) + years)], [vacuum(0)])
         if folder == "checkpoint":
             log.checkpoint(1, *BORN, add("b"), remove("a", removed=at(1) + years)).drop(f"{1:020}.json")
         log.commit(3, remove("b", removed=at(3) - timedelta(seconds=1)))
-        claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
-        rows = {row["key"].rpartition("/")[2]: row for row in claim_rows(claims)}
+    tables = [table(folder, log.table) for folder, log in logs.items()]
+    claims = claim_rows(delta.read(tables, context(), "manifest:delta", frozen))
+    for folder in logs:
+        rows = {row["key"].rpartition("/")[2]: row for row in claims if row["table_name"] == folder}
         assert rows["a"]["removed_at"] == at(1).replace(tzinfo=None)
         assert rows["b"]["removed_at"] == at(3).replace(tzinfo=None) - timedelta(seconds=1)
         assert (rows["a"]["explained"], rows["b"]["explained"]) == (True, False)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import reader as delta
@@ -32,6 +32,7 @@ from tests.builders.delta_lake import (
     table,
     vector,
 )
+from tests.builders.examples import examples
 
 CON = connection()
 PATHS = ("a", "b")
@@ -50,7 +51,7 @@ STEPS = st.builds(Step, st.booleans(), st.sampled_from(PATHS), st.sampled_from(V
 HISTORIES = st.lists(st.sets(STEPS, max_size=3), min_size=1, max_size=7)
 
 
-@settings(max_examples=3)
+@examples(2, 30)
 @given(st.lists(HISTORIES, min_size=20, max_size=30), st.data())
 def test_logs_are_replayed_as_plain_python_does(
     histories: list[list[set[Step]]], data: st.DataObject
@@ -171,7 +172,7 @@ RAWS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=7)
+@examples(3, 70)
 @given(st.lists(st.tuples(st.lists(RAWS, max_size=10), st.integers(-1, 4)), min_size=10, max_size=10))
 def test_files_with_few_steps_need_no_replay(drawn: list[tuple[list[Raw], int]]) -> None:
     """The short ways give what the full replay gives, of ten tables at a time."""

@@ -1,6 +1,6 @@
 """How long a deletion vector's file has to be, and how many rows are left of the files that vectors are about."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from tests.builders.delta_lake import (
     vector,
     vector_file,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = vector(1)
 """34 bytes at offset 1: with its size before it and its checksum after it, it ends at 43."""
@@ -89,14 +92,29 @@ LOGS: dict[str, tuple[list[list[Action]], dict[str, tuple[int | None, int | None
 }
 
 
+@pytest.fixture(scope="module")
+def claims_by_table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """The claims of every log, by table: each log with a checkpoint is a table of its own."""
+    homes: dict[str, Path] = {}
+    for checkpoint in (False, True):
+        for name, (commits, _) in LOGS.items():
+            home = tmp_path_factory.mktemp("table")
+            log = Log(home).commits(*commits)
+            if checkpoint and len(commits) == 1:
+                log.checkpoint(0, *BORN, *commits[0]).drop(f"{0:020}.json")
+            homes[f"{name} {checkpoint}"] = home
+    tables = [table(name, home) for name, home in homes.items()]
+    claims: dict[str, list[dict[str, Any]]] = {name: [] for name in homes}
+    for row in claim_rows(delta.read(tables, context(), "manifest:delta", frozen)):
+        prefix = f"{str(homes[row['table_name']])[1:]}/"
+        claims[row["table_name"]].append(row | {"key": row["key"].removeprefix(prefix)})
+    return claims
+
+
 @pytest.mark.parametrize("checkpoint", [False, True])
 @pytest.mark.parametrize("name", LOGS)
-def test_bytes_and_rows_of_deletion_vectors(name: str, checkpoint: bool, tmp_path: Path) -> None:
-    commits, expected = LOGS[name]
-    log = Log(tmp_path).commits(*commits)
-    if checkpoint and len(commits) == 1:
-        log.checkpoint(0, *BORN, *commits[0]).drop(f"{0:020}.json")
-    claims = claim_rows(delta.read([table("orders", tmp_path)], context(), "manifest:delta", frozen))
-    prefix = f"{str(tmp_path)[1:]}/"
-    found = {row["key"].removeprefix(prefix): (row["least_size"], row["records"]) for row in claims}
-    assert found == expected
+def test_bytes_and_rows_of_deletion_vectors(
+    name: str, checkpoint: bool, claims_by_table: dict[str, list[dict[str, Any]]]
+) -> None:
+    claims = claims_by_table[f"{name} {checkpoint}"]
+    assert {row["key"]: (row["least_size"], row["records"]) for row in claims} == LOGS[name][1]

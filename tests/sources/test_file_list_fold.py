@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.engine.chunks import routed
@@ -19,6 +19,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from tests.builders.connections import connection
+from tests.builders.examples import examples
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -275,7 +276,7 @@ def answer_of(history: Sequence[Event], key: str) -> str:
     return ("present" if claim.state == "live" else "deleted") if claim.certain else "unknown"
 
 
-@settings(max_examples=300)
+@examples(80, 300)
 @given(histories())
 def test_one_file_alone_folds_as_it_replays(history: list[Event]) -> None:
     rows = [row_of(event) | {"list": str(event.list_no)} for event in history]
@@ -289,7 +290,7 @@ def test_a_random_history_folds_as_it_replays(con: Connection, history: list[Eve
     assert fold_histories(con, [history]) == [replay(history)]
 
 
-@settings(max_examples=10)
+@examples(3, 100)
 @given(st.lists(histories(), min_size=60, max_size=60))
 def test_random_histories_fold_share_by_share(con: Connection, drawn: list[list[Event]]) -> None:
     found = fold_histories(con, drawn, 3)

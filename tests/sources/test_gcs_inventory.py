@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.errors import SourceError
@@ -21,6 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import gcs_reports as built
 from tests.builders.audits import audited, results_of
+from tests.builders.examples import examples
 from tests.builders.gcs_reports import TAKEN, Record
 from tests.builders.inventory import into
 from tests.builders.shop import Shop
@@ -142,18 +143,29 @@ BENIGN: list[dict[str, Any]] = [
 ]
 
 
+NINE = [replace(PLAIN, name=f"t/{n}", size=n) for n in range(9)]
+
+
+@pytest.fixture(scope="module")
+def plain_rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Those of a plain report of nine objects in one shard."""
+    folder = tmp_path_factory.mktemp("plain")
+    built.lay(into(folder), [NINE])
+    return stored_rows(read(folder / "insights"))
+
+
 @pytest.mark.parametrize("how", BENIGN, ids=str)
-def test_benign_changes_change_nothing(tmp_path: Path, how: dict[str, Any]) -> None:
-    records = [replace(PLAIN, name=f"t/{n}", size=n) for n in range(9)]
-    built.lay(into(tmp_path / "plain"), [records])
+def test_benign_changes_change_nothing(
+    tmp_path: Path, how: dict[str, Any], plain_rows: list[dict[str, Any]]
+) -> None:
     names = how.pop("report_shards_file_names", "none")
     if names is None:  # as some reports name them: by their whole place
         how["report_shards_file_names"] = [
             f"gs://reports/insights/{built.CONFIGURATION}_{TAKEN:%Y-%m-%dT%H:%M}_{n}.csv" for n in range(2)
         ]
-    built.lay(into(tmp_path / "other"), [records[4:], records[:4]], **how)
-    plain, other = (read(tmp_path / name / "insights") for name in ("plain", "other"))
-    assert stored_rows(other) == stored_rows(plain)
+    built.lay(into(tmp_path), [NINE[4:], NINE[:4]], **how)
+    other = read(tmp_path / "insights")
+    assert stored_rows(other) == plain_rows
     assert other.holes == ()
 
 
@@ -247,7 +259,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r
 
 
 def test_whatever_stands_in_a_row_it_is_one(tmp_path: Path) -> None:
-    @settings(max_examples=5)
+    @examples(2, 50)
     @given(
         st.lists(st.dictionaries(st.sampled_from(built.COLUMNS), TEXT, max_size=3), min_size=30, max_size=30)
     )

@@ -5,15 +5,16 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.hudi import KIND as HUDI
+from tests.builders.examples import examples
 from tests.builders.hudi import commit, stat, write_timeline
 from tests.sources.manifest_contract import claim_table
 from tests.sources.test_hudi import CONTEXT, base, clean, name, read, rows_of, table_at
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+few = examples(5, 120)
 acts = st.lists(
     st.tuples(st.sampled_from(["insert", "update", "replace", "clean", "fail"]), st.integers(0, 5)),
     min_size=1,
@@ -121,7 +122,7 @@ def test_changes_are_the_difference_of_the_two_models(
 damage = st.tuples(st.integers(0, 1 << 16), st.one_of(st.binary(max_size=6), st.none()))
 
 
-@settings(few, max_examples=30)
+@examples(10, 300)
 @given(st.integers(0, 3), st.lists(damage, min_size=1, max_size=4))
 def test_damaged_bytes_are_reported_or_harmless_and_never_raise(
     tmp_path: Path, which: int, harms: list[tuple[int, bytes | None]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.iceberg import KIND as ICEBERG
@@ -19,11 +19,12 @@ from lakeaudit.evidence.manifest.iceberg.state.rows import KIND
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
+from tests.builders.examples import examples
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, write_metadata
 from tests.sources.manifest_contract import claim_table
 from tests.sources.test_iceberg import CONTEXT, A, B, C, changed, read, table_at
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+few = examples(5, 120)
 
 acts = st.lists(
     st.one_of(
@@ -208,7 +209,7 @@ BASE = {
 damage = st.tuples(st.integers(0, 1 << 16), st.one_of(st.binary(max_size=6), st.none()))
 
 
-@settings(few, max_examples=30)
+@examples(10, 300)
 @given(
     st.sampled_from(["m1.avro", "m2.avro", "snap-2-1.avro", "json"]), st.lists(damage, min_size=1, max_size=4)
 )

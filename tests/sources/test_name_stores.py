@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
@@ -30,6 +30,7 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
+from tests.builders.examples import examples
 from tests.builders.name_stores import Item
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -266,7 +267,7 @@ def test_every_item_is_a_row_or_a_reject(exported: Any, kind: str) -> None:
     make = MAKE[kind]
     hostile = st.dictionaries(st.sampled_from([*make("b", "k", OLD), "more"]), VALUE, max_size=4)
 
-    @settings(max_examples=4)
+    @examples(2, 40)
     @given(st.lists(hostile, min_size=80, max_size=80))
     def check(drawn: list[Item]) -> None:
         items = [{**make("b", f"f{n}", OLD), **item} for n, item in enumerate(drawn)]

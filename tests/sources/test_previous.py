@@ -30,6 +30,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.schemas import VERSION
+from tests.builders.examples import examples
 
 HOME = Location("lake", "t")
 FIRST, NOW = (datetime(2026, 11, day, tzinfo=UTC).replace(tzinfo=None) for day in (1, 2))
@@ -215,6 +216,7 @@ NAMES = st.sampled_from(["a", "d/b", "d/c", "d=1/e", "_SUCCESS", "täble", "x y+
 FILES = st.dictionaries(NAMES, st.tuples(st.integers(0, 99), st.integers(0, 40)), max_size=6)
 
 
+@examples(4, 300)
 @given(last=FILES, stored=FILES, append_only=st.booleans())
 def test_no_claim_is_lost_in_silence(
     last: dict[str, tuple[int, int]], stored: dict[str, tuple[int, int]], append_only: bool

@@ -3,15 +3,16 @@
 The formats are those of `tests.builders.records`; `tests.spark.test_committers` has the systems themselves.
 """
 
+import uuid
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.config import Lake, load_lake
@@ -19,13 +20,15 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.manifest.file_list.reader import fold_kept
 from lakeaudit.evidence.manifest.point import lookup_claims
 from lakeaudit.evidence.manifest.records import RECORD_ROWS, read_records
-from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context
+from lakeaudit.evidence.protocol import BufferedRows, Changes, Claims, Context, EvidenceGap
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.connections import connection
+from tests.builders.examples import examples
+from tests.builders.quick_server import put_objects
 from tests.builders.records import KINDS, MILLIS, NAMES, SIZES
 from tests.conftest import Aws
 
@@ -44,7 +47,8 @@ class Site:
         self.kind, self.told = KINDS[name]
         self.folder, self.clients, self.aws = folder, clients, aws
         self.home = Location(bucket, f"wh/{table}")
-        self.put(self.told.files(self.home, NAMES))
+        self.files = self.told.files(self.home, NAMES)
+        self.put(self.files)
         for key, size in SIZES.items():
             self.put({key: b"x" * size})
 
@@ -53,20 +57,16 @@ class Site:
         return Site(self.folder, self.name, self.clients, self.aws, self.home.bucket, table)
 
     def put(self, files: dict[str, bytes]) -> None:
-        for name, content in files.items():
-            self.aws.s3.put_object(Bucket=self.home.bucket, Key=self.home.join(name).key, Body=content)
+        put_objects(self.home.bucket, {self.home.join(name).key: content for name, content in files.items()})
 
     @property
     def record(self) -> str:
-        """The key of the record that tests change."""
-        listed = self.aws.s3.list_objects_v2(Bucket=self.home.bucket, Prefix=self.home.prefix)["Contents"]
-        return next(each["Key"] for each in listed if each["Key"].endswith(self.told.record))
+        """The record that tests change."""
+        return next(name for name in self.files if name.endswith(self.told.record))
 
-    def content(self) -> bytes:
-        return self.aws.s3.get_object(Bucket=self.home.bucket, Key=self.record)["Body"].read()
-
-    def change(self, content: bytes) -> None:
-        self.aws.s3.put_object(Bucket=self.home.bucket, Key=self.record, Body=content)
+    def change(self, changed: Callable[[bytes], bytes]) -> None:
+        """Store the record otherwise than it was written first."""
+        self.put({self.record: changed(self.files[self.record])})
 
     @property
     def entry(self) -> str:
@@ -102,11 +102,6 @@ def test_every_kind_of_records_has_a_builder() -> None:
     assert kinds - {kind for kind, _ in KINDS.values()} == set(), "add it to tests/builders/records.py"
 
 
-@pytest.fixture(params=KINDS)
-def site(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients, aws: Aws, bucket: str) -> Site:
-    return Site(tmp_path, request.param, clients, aws, bucket)
-
-
 def live_sizes(rows: list[Row], table: str = "t") -> dict[str, int | None]:
     """The live files of a table and their sizes."""
     of_table = [row for row in rows if row["table_name"] == table and row["state"] == "live"]
@@ -118,9 +113,58 @@ def changed_rows(changes: Changes) -> list[Row]:
         return duck.rows_of(duck.relation(con, changes.rows))
 
 
-def test_named_files_are_claimed_to_the_byte(site: Site) -> None:
-    claims, rows = site.read()
-    assert (claims.holes, claims.warnings, claims.states["t"].refused) == ((), (), None)
+TORN: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda content: content[: len(content) * 3 // 4],
+    "no JSON": lambda _: b"junk\n",
+    "another JSON": lambda _: b"[1]",
+    "other values": lambda content: content.replace(b'"', b"'"),
+    "no text": lambda _: b"\xff\xfe\x00",
+    "deep": lambda _: b"[" * 100_000,
+}
+FOREIGN = ["../u/x", "../../../etc/passwd", "../t_2/x"]
+
+
+@dataclass(frozen=True)
+class World:
+    """Tables of one kind, and what one reading of all of them gives.
+
+    `sound` is as its writer left it; the records of `torn` are damaged, by case; those of `foreign` name what lies
+    elsewhere, by dots; the records of `neighbour` name files of `n_2`, whose name begins with its own.
+    """
+
+    sound: Site
+    torn: dict[str, Site]
+    foreign: list[Site]
+    neighbour: Site
+    claims: Claims
+    rows: list[Row]
+
+    def holes(self, table: str) -> list[EvidenceGap]:
+        return [hole for hole in self.claims.holes if hole.table == table]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, clients: Clients, aws: Aws
+) -> World:
+    bucket = f"records-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    sound = Site(tmp_path_factory.mktemp("records"), request.param, clients, aws, bucket)
+    torn = {case: sound.beside(f"t{number}") for number, case in enumerate(TORN)}
+    for case, other in torn.items():
+        other.change(TORN[case])
+    foreign = [sound.beside(f"f{number}") for number in range(len(FOREIGN))]
+    for other, name in zip(foreign, FOREIGN, strict=True):
+        other.put(other.told.files(other.home, (name,)))
+    neighbour = sound.beside("n")
+    neighbour.put(neighbour.told.files(Location(bucket, "wh/n_2"), NAMES))
+    return World(sound, torn, foreign, neighbour, *sound.read(others=(*torn.values(), *foreign, neighbour)))
+
+
+def test_named_files_are_claimed_to_the_byte(world: World) -> None:
+    site, claims = world.sound, world.claims
+    assert (world.holes("t"), claims.warnings, claims.states["t"].refused) == ([], (), None)
+    rows = [row for row in world.rows if row["table_name"] == "t"]
     assert live_sizes(rows) == site.told.sizes
     assert {(row["bucket"], row["own_root"], row["certain"], row["manifest_kind"]) for row in rows} == {
         (site.home.bucket, True, True, site.kind)
@@ -130,18 +174,54 @@ def test_named_files_are_claimed_to_the_byte(site: Site) -> None:
     ] == ["d=1", "d=2"]
 
 
-def test_files_that_were_written_after_the_requested_time_are_left_out(site: Site) -> None:
-    _, rows = site.read(as_of=ENDED - timedelta(1))
+def test_files_that_were_written_after_the_requested_time_are_left_out(world: World) -> None:
+    _, rows = world.sound.read(as_of=ENDED - timedelta(1))
     assert live_sizes(rows) == {}
 
 
-def test_a_file_is_looked_up(site: Site) -> None:
+def test_a_file_is_looked_up(world: World) -> None:
+    site = world.sound
     (table,) = site.lake().tables
     answers = {}
     for name in (*NAMES, "d=1/never"):
         (told,) = lookup_claims(table, site.clients, site.home.bucket, site.home.join(name).key)
         answers[name] = told.answer
     assert answers == {NAMES[0]: "present", NAMES[1]: "present", "d=1/never": "absent"}
+
+
+def test_a_record_that_is_not_understood_is_an_evidence_gap(world: World) -> None:
+    """Each in a table of its own; `t` is sound, and stays it."""
+    claims, rows, sizes = world.claims, world.rows, world.sound.told.sizes
+    assert live_sizes(rows) == sizes
+    others = {world.neighbour.table, *(other.table for other in world.foreign)}
+    assert {hole.table for hole in claims.holes} - others <= {other.table for other in world.torn.values()}
+    for case, other in world.torn.items():
+        holes = world.holes(other.table)
+        if other.kind == "symlink" and case == "other values":
+            of_table = [row for row in rows if row["table_name"] == other.table]
+            assert (holes, len(of_table)) == ([], 2)  # any line is a path, and readers go by it
+            continue
+        if claims.states[other.table].missing:
+            assert other.kind == "spark_sink"  # Spark reads its log whole, so nobody can read the table
+            assert (holes, live_sizes(rows, other.table)) == ([], {})
+            continue
+        (hole,) = holes
+        assert (hole.kind, hole.subject.startswith(other.home.uri)) == ("unreadable_evidence", True), case
+        assert live_sizes(rows, other.table).items() <= sizes.items(), case
+
+
+def test_no_record_claims_what_lies_elsewhere(world: World) -> None:
+    """Keys are taken as they stand, so that dots lead nowhere; a neighbour's name is refused."""
+    assert all(row["key"].startswith(f"wh/{row['table_name']}/") for row in world.rows)
+    if world.sound.kind != "databricks_commits":  # its names are those of files in its own folder
+        assert live_sizes(world.rows, "n") == {}
+        assert all("which is not a file of" in hole.reason for hole in world.holes("n"))
+        assert world.holes("n") != []
+
+
+@pytest.fixture(params=KINDS)
+def site(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients, aws: Aws, bucket: str) -> Site:
+    return Site(tmp_path, request.param, clients, aws, bucket)
 
 
 def test_later_changes_are_returned(site: Site) -> None:
@@ -162,65 +242,14 @@ def test_later_changes_are_returned(site: Site) -> None:
         )
 
 
-TORN: dict[str, Callable[[bytes], bytes]] = {
-    "cut off": lambda content: content[: len(content) * 3 // 4],
-    "no JSON": lambda _: b"junk\n",
-    "another JSON": lambda _: b"[1]",
-    "other values": lambda content: content.replace(b'"', b"'"),
-    "no text": lambda _: b"\xff\xfe\x00",
-    "deep": lambda _: b"[" * 100_000,
-}
-
-
-def test_a_record_that_is_not_understood_is_an_evidence_gap(site: Site) -> None:
-    """Each in a table of its own; `t` is sound, and stays it."""
-    torn = {case: site.beside(f"t{number}") for number, case in enumerate(TORN)}
-    for case, other in torn.items():
-        other.change(TORN[case](other.content()))
-    claims, rows = site.read(others=torn.values())
-    assert live_sizes(rows) == site.told.sizes
-    assert {hole.table for hole in claims.holes} <= {other.table for other in torn.values()}
-    for case, other in torn.items():
-        holes = [hole for hole in claims.holes if hole.table == other.table]
-        if site.kind == "symlink" and case == "other values":
-            of_table = [row for row in rows if row["table_name"] == other.table]
-            assert (holes, len(of_table)) == ([], 2)  # any line is a path, and readers go by it
-            continue
-        if claims.states[other.table].missing:
-            assert site.kind == "spark_sink"  # Spark reads its log whole, so nobody can read the table
-            assert (holes, live_sizes(rows, other.table)) == ([], {})
-            continue
-        (hole,) = holes
-        assert (hole.kind, hole.subject.startswith(other.home.uri)) == ("unreadable_evidence", True), case
-        assert live_sizes(rows, other.table).items() <= site.told.sizes.items(), case
-
-
-FOREIGN = ["../u/x", "../../../etc/passwd", "../t_2/x"]
-
-
-def test_no_record_claims_what_lies_elsewhere(site: Site) -> None:
-    """Keys are taken as they stand, so that dots lead nowhere; a neighbour's name is refused."""
-    sites = [site, *(site.beside(f"t{number}") for number in range(len(FOREIGN)))]
-    site.put(site.told.files(Location(site.home.bucket, "wh/t_2"), NAMES))
-    for other, name in zip(sites[1:], FOREIGN, strict=True):
-        other.put(other.told.files(other.home, (name,)))
-    claims, rows = site.read(others=sites[1:])
-    assert all(row["key"].startswith(f"wh/{row['table_name']}/") for row in rows)
-    if site.kind != "databricks_commits":  # its names are those of files in its own folder
-        assert live_sizes(rows) == {}
-        assert all("which is not a file of" in hole.reason for hole in claims.holes if hole.table == "t")
-        assert "t" in {hole.table for hole in claims.holes}
-
-
-def test_a_record_that_vanished_or_is_absurdly_large_is_an_evidence_gap(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = site.record
+def test_a_record_that_vanished_or_is_absurdly_large_is_an_evidence_gap(site: Site) -> None:
+    key = site.home.join(site.record).key
     claims, _ = site.read(meanwhile=lambda: site.aws.s3.delete_object(Bucket=site.home.bucket, Key=key))
     assert [hole.table for hole in claims.holes] == ["t"] or site.told.listed
-    site.put(site.told.files(site.home, NAMES))
-    monkeypatch.setattr(read_records, "LARGEST", 10)
-    claims, rows = site.read()
+    site.put(site.files)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read_records, "LARGEST", 10)
+        claims, rows = site.read()
     assert (
         live_sizes(rows),
         {"bytes, which no such record has" in hole.reason for hole in claims.holes},
@@ -235,13 +264,12 @@ def sites(site: Site) -> list[Site]:
     return [site, *(site.beside(f"t{number}") for number in range(3))]
 
 
-@settings(max_examples=2)
+@examples(2, 20)
 @given(st.data())
 def test_what_does_not_matter_changes_nothing(sites: list[Site], data: st.DataObject) -> None:
     """Four tables at a time: the first example draws the plainest change for all of them, others any."""
     for each in sites:
-        each.put(each.told.files(each.home, NAMES))
-        each.change(each.told.harmless(each.content(), data.draw))
+        each.change(lambda content, told=each.told: told.harmless(content, data.draw))  # type: ignore[misc]
     claims, rows = sites[0].read(others=sites[1:])
     assert claims.holes == ()
     assert {each.table: live_sizes(rows, each.table) for each in sites} == {

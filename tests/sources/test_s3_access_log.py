@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence import files
@@ -20,6 +20,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import access_logs
 from tests.builders.access_logs import AT, JOB, LIFECYCLE, PERSON, Line, content, deleted, expired, write_line
+from tests.builders.examples import examples
 from tests.conftest import Aws
 from tests.sources.events_contract import (
     NOW,
@@ -216,7 +217,7 @@ def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [row[name] for name in ("key", "action", "at")])
 
 
-@settings(max_examples=25)
+@examples(7, 250)
 @given(
     order=st.permutations(range(len(LINES))),
     mutations=st.lists(st.sampled_from(sorted(BENIGN)), max_size=3, unique=True),
@@ -244,7 +245,7 @@ def test_benign_changes_change_no_row(
     assert rejected(parts) == 0
 
 
-@settings(max_examples=6)
+@examples(2, 60)
 @given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 2000)), min_size=5, max_size=5))
 def test_noise_ends_no_audit(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[bytes, int]]

@@ -7,12 +7,12 @@ from urllib.parse import quote, quote_plus
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.storage.inventory.columns import decoded_key_sql
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
+from tests.builders.examples import examples
 from tests.builders.inventory import WRITERS, Version, into, lay
 from tests.sources.storage_contract import stored_rows
 from tests.sources.test_s3_inventory import read
@@ -35,7 +35,7 @@ def decoded(raw: Sequence[str]) -> list[str | None]:
         return [row["key"] for row in duck.rows_of(duck.query(con, query, rows=rows))]
 
 
-@limits(max_examples=50)
+@examples(10, 500)
 @given(keys=st.lists(KEYS, min_size=40, max_size=120))
 def test_form_encoding_and_decoding_are_one_round_trip(keys: list[str]) -> None:
     written = [quote_plus(key, safe="/") for key in keys]
@@ -43,7 +43,7 @@ def test_form_encoding_and_decoding_are_one_round_trip(keys: list[str]) -> None:
     assert decoded(written + percent_only) == keys + keys
 
 
-@limits(max_examples=50)
+@examples(10, 500)
 @given(noise=st.lists(st.binary(min_size=1, max_size=6), min_size=40, max_size=120))
 def test_escaped_bytes_are_a_key_exactly_if_they_are_utf8(noise: list[bytes]) -> None:
     def text(raw: bytes) -> str | None:
@@ -59,7 +59,7 @@ def test_decoding_happens_once() -> None:
     assert decoded(["%2541", "a%252Fb", "%2B+%2b"]) == ["%41", "a%2Fb", "+ +"]
 
 
-@limits(max_examples=10)
+@examples(2, 50)
 @given(keys=st.lists(KEYS.filter(lambda key: "\x00" not in key), min_size=30, max_size=60, unique=True))
 def test_a_key_is_the_same_through_every_format(
     tmp_path_factory: pytest.TempPathFactory, keys: list[str]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.errors import SourceError
@@ -18,6 +18,7 @@ from lakeaudit.evidence.storage.s3_metadata import reader as s3_metadata
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
+from tests.builders.examples import examples
 from tests.builders.iceberg_files import DELETED, Entry, Snapshot, write_metadata
 from tests.builders.s3_metadata import UNCOALESCED, Object, lay, rows
 from tests.builders.shop import Shop
@@ -193,7 +194,7 @@ VERSION_OF = st.tuples(st.sampled_from(["a", "b"]), st.text("01AF", min_size=1, 
 
 
 def test_the_largest_sequence_number_as_text_is_the_latest(tmp_path_factory: pytest.TempPathFactory) -> None:
-    @settings(max_examples=6)
+    @examples(3, 60)
     @given(st.lists(VERSION_OF, min_size=1, max_size=12, unique_by=lambda each: each[:2]), st.integers(1, 3))
     def check(versions: Sequence[tuple[str, str, bool]], pieces: int) -> None:
         objects = [
@@ -222,31 +223,28 @@ def _newest(objects: Sequence[Object], key: str) -> Object:
 
 
 def test_a_lost_file_is_found_and_nothing_else(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    """And nothing of the healthy table beside it."""
     shop = Shop(aws.s3, s3, bucket)
-    shop.write("orders")
+    for table in ("orders", "healthy"):
+        shop.write(table)
     lost = shop.keys("orders/")[0]
-
-    def audit() -> list[tuple[str, str]]:
-        time.sleep(1.1)
-        objects = [
-            Object(str(v.Key), v.Size, v.LastModifiedDate, e_tag=v.ETag, bucket=bucket)
-            for v in shop.objects()
-        ]
-        folder = tmp_path / f"{len(objects)}"
-        lay(folder, [rows(objects)], {UNCOALESCED: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
-        inventory = (
-            f"{{kind: s3_metadata, location: '{folder}/inventory', covers: ['s3://{bucket}/'], margin: 0s}}"
-        )
-        lake = shop.lake(tmp_path, inventories=f"[{inventory}]", tables=[
-            f"- {{name: orders, location: 's3://{bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}",
-        ])  # fmt: skip
-        outcome = audited(lake)
-        found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
-        assert [
-            row["status"] for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"
-        ] == ["complete"]
-        return [(row["kind"], row["key"]) for row in found]
-
-    assert audit() == []
     aws.s3.delete_object(Bucket=bucket, Key=lost)
-    assert audit() == [("dropped", lost)]
+    time.sleep(1.1)
+    objects = [
+        Object(str(v.Key), v.Size, v.LastModifiedDate, e_tag=v.ETag, bucket=bucket) for v in shop.objects()
+    ]
+    lay(tmp_path, [rows(objects)], {UNCOALESCED: f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+    inventory = (
+        f"{{kind: s3_metadata, location: '{tmp_path}/inventory', covers: ['s3://{bucket}/'], margin: 0s}}"
+    )
+    lake = shop.lake(tmp_path, inventories=f"[{inventory}]", tables=[
+        f"- {{name: {name}, location: 's3://{bucket}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+        for name in ("orders", "healthy")
+    ])  # fmt: skip
+    outcome = audited(lake)
+    found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
+    assert [(row["kind"], row["key"]) for row in found] == [("dropped", lost)]
+    content = [row for row in results_of(lake).coverage(outcome.run_id) if row["axis"] == "content"]
+    assert {row["table_name"]: row["status"] for row in content} == {
+        "orders": "complete", "healthy": "complete",
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +35,7 @@ from lakeaudit.runtime.connections.aws_failures import (
 from lakeaudit.runtime.connections.aws_responses import required
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
 from tests.builders.odd_stores import AGAIN, as_it_is, cut_off, habit, without
+from tests.builders.quick_server import put_objects
 from tests.conftest import Aws
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -92,13 +94,15 @@ WHERE = (
 )
 
 
-@pytest.fixture
-def filled(aws: Aws, bucket: str) -> str:
-    """A bucket with three files in each folder that evidence is listed in."""
+@pytest.fixture(scope="module")
+def filled(aws: Aws) -> str:
+    """A bucket with three files in each folder that evidence is listed in; tests only read it."""
+    bucket = f"filled-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
     for folder in WHERE:
         for number in range(3):
-            aws.s3.put_object(Bucket=bucket, Key=f"t/{folder}{number}/file", Body=b"x")
-            aws.s3.put_object(Bucket=bucket, Key=f"t/{folder}{number}", Body=b"x")
+            keys = (f"t/{folder}{number}/file", f"t/{folder}{number}")
+            put_objects(bucket, dict.fromkeys(keys, b"x"))
     return bucket
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.config import S3Options
@@ -19,6 +19,7 @@ from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import s3guard as built
+from tests.builders.examples import examples
 from tests.builders.s3guard import Item
 from tests.conftest import Aws
 from tests.sources.metastore_contract import (
@@ -210,7 +211,7 @@ PART = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"),
 KEYS = st.sets(st.lists(PART, min_size=1, max_size=5).map("/".join), min_size=150, max_size=150)
 
 
-@settings(max_examples=5)
+@examples(2, 50)
 @given(KEYS)
 def test_any_unicode_key_comes_back_as_it_was(exported: Any, keys: set[str]) -> None:
     rows = rows_of(exported([built.file("b", key, mod_time=OLD) for key in keys]))
@@ -230,7 +231,7 @@ VALUE = st.one_of(
 HOSTILE = st.dictionaries(st.sampled_from(ATTRIBUTES), VALUE, max_size=6)
 
 
-@settings(max_examples=10)
+@examples(2, 100)
 @given(st.lists(HOSTILE, min_size=150, max_size=150))
 def test_every_item_is_a_row_or_a_reject(exported: Any, drawn: list[Item]) -> None:
     items = [{**built.file("b", f"f{n}", mod_time=OLD), **item} for n, item in enumerate(drawn)]

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -252,10 +253,16 @@ def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
     return resolved_of([app], stored)
 
 
+@cache
+def _connection() -> duck.Connection:
+    """One for all tests: they only ask it."""
+    return connection()
+
+
 def resolved_of(apps: Sequence[App], stored: Stored) -> dict[str, list[dict[str, Any]]]:
     """The same of several logs."""
     home = Location.parse(OUT)
-    con = connection()
+    con = _connection()
     objects = pa.Table.from_pylist(
         [{"bucket": home.bucket, "key": f"wh/events/{name}", "reject": None, "size": size,
           "modified_at": plain_time(at), "is_latest": True, "is_delete_marker": False}
