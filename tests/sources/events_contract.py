@@ -3,7 +3,7 @@
 A world lays the requests of `REQUESTS` somewhere, in its own way, as far as its kind of record says them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -71,9 +71,12 @@ def context(clients: Clients, as_of: datetime = NOW, *, live: bool = True) -> Co
 
 def rows_of(parts: Collection[Part], kind: str = "requests") -> list[dict[str, Any]]:
     """Return the rows of one kind from the parts, without null values."""
-    found = [batch for each, batch in InProcessEngine(2).run(list(parts), ()) if each == kind]
-    kept = InProcessEngine(2).keep(list(parts)) if kind == "requests" else None
-    rows = [row for batch in (kept.batches(kind) if kept else found) for row in batch.to_pylist()]
+    batches: Iterable[pa.RecordBatch]
+    if kind == "requests":
+        batches = InProcessEngine(2).keep(list(parts)).batches(kind)
+    else:
+        batches = (batch for each, batch in InProcessEngine(2).run(list(parts), ()) if each == kind)
+    rows = [row for batch in batches for row in batch.to_pylist()]
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 

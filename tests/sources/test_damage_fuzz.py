@@ -118,7 +118,7 @@ def allowed(kind: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Written:
+class UndamagedArtefact:
     """An artefact in a folder of its own, and what is read of it before any damage."""
 
     artefact: Artefact
@@ -133,16 +133,16 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Written]:
+def undamaged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], UndamagedArtefact]:
     """Writes and reads the artefact of a kind once; kinds that differ only in the damaged files share it."""
-    known: dict[tuple[object, str], Written] = {}
+    known: dict[tuple[object, str], UndamagedArtefact] = {}
 
-    def write(kind: str) -> Written:
+    def write(kind: str) -> UndamagedArtefact:
         artefact, folder = KINDS[kind], tmp_path_factory.mktemp("artefact") / "lake"
         shared = artefact.lay, artefact.source
         if shared not in known:
             lake = artefact.write_lake(folder)
-            known[shared] = Written(artefact, folder, lake, read_all(lake, artefact.rows))
+            known[shared] = UndamagedArtefact(artefact, folder, lake, read_all(lake, artefact.rows))
         return replace(known[shared], artefact=artefact)
 
     return write
@@ -162,13 +162,13 @@ def mutants(
             yield path, name, mutant
 
 
-def silent_mutants(kind: str, written: Written, number: int, seed: int) -> Counter[str]:
+def silent_mutants(kind: str, undamaged: UndamagedArtefact, number: int, seed: int) -> Counter[str]:
     """Count by mutation the mutants that changed the rows without any gap, and that no list allows."""
-    draw, folder, before = random.Random(f"{kind} {seed}"), written.folder, written.before
+    draw, folder, before = random.Random(f"{kind} {seed}"), undamaged.folder, undamaged.before
     assert before.rows or kind == "previous", "the artefact is read"
     wrong: Counter[str] = Counter()
-    for path, name, mutant in mutants(written.artefact, folder, number, seed, draw):
-        after = written.read(path, mutant)
+    for path, name, mutant in mutants(undamaged.artefact, folder, number, seed, draw):
+        after = undamaged.read(path, mutant)
         if silent(before, after) and name not in allowed(kind):
             wrong[
                 f"{name} of {path.relative_to(folder)}: {len(before.rows)} rows, then {len(after.rows)}"
@@ -184,15 +184,15 @@ OTHER_LAYOUTS = ("delta checkpoint parts", "delta v2 checkpoint", "event log zst
     "kind",
     [pytest.param(kind, marks=[pytest.mark.soak] if kind in OTHER_LAYOUTS else []) for kind in KINDS],
 )
-def test_mutants_give_the_same_rows_or_gaps(kind: str, written: Callable[[str], Written]) -> None:
+def test_mutants_give_the_same_rows_or_gaps(kind: str, undamaged: Callable[[str], UndamagedArtefact]) -> None:
     """One mutant of each kind; the kinds have different mutations."""
-    assert silent_mutants(kind, written(kind), 1, seed=list(KINDS).index(kind)) == Counter()
+    assert silent_mutants(kind, undamaged(kind), 1, seed=list(KINDS).index(kind)) == Counter()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
-def test_ten_thousand_mutants(kind: str, written: Callable[[str], Written]) -> None:
-    assert silent_mutants(kind, written(kind), 10_000 // len(KINDS) + 1, seed=1) == Counter()
+def test_ten_thousand_mutants(kind: str, undamaged: Callable[[str], UndamagedArtefact]) -> None:
+    assert silent_mutants(kind, undamaged(kind), 10_000 // len(KINDS) + 1, seed=1) == Counter()
 
 
 def _one_of_each_reader() -> list[str]:
@@ -206,23 +206,25 @@ def _one_of_each_reader() -> list[str]:
 
 
 @pytest.mark.parametrize("kind", _one_of_each_reader())
-def test_a_bomb_is_a_gap_or_harmless_and_raises_nothing(kind: str, written: Callable[[str], Written]) -> None:
-    _explode(written(kind), list(BOMBS)[len(kind) % len(BOMBS)])
+def test_a_bomb_is_a_gap_or_harmless_and_raises_nothing(
+    kind: str, undamaged: Callable[[str], UndamagedArtefact]
+) -> None:
+    _explode(undamaged(kind), list(BOMBS)[len(kind) % len(BOMBS)])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_bomb(kind: str, name: str, written: Callable[[str], Written]) -> None:
-    _explode(written(kind), name)
+def test_every_bomb(kind: str, name: str, undamaged: Callable[[str], UndamagedArtefact]) -> None:
+    _explode(undamaged(kind), name)
 
 
-def _explode(written: Written, name: str) -> None:
-    path = written.artefact.files(written.folder)[-1]
+def _explode(undamaged: UndamagedArtefact, name: str) -> None:
+    path = undamaged.artefact.files(undamaged.folder)[-1]
     content = gzip.compress(BOMBS[name]) if path.name.endswith(".gz") else BOMBS[name]
-    after = written.read(path, content)
-    if written.artefact.all_guarded:
-        assert not silent(written.before, after)
+    after = undamaged.read(path, content)
+    if undamaged.artefact.all_guarded:
+        assert not silent(undamaged.before, after)
 
 
 def test_every_kind_that_reads_files_of_writers_has_an_artefact() -> None:

@@ -110,7 +110,7 @@ FORMS = ["commit", "checkpoint", "refused"]
 
 @pytest.fixture(scope="module")
 def roots_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bool, list[str]]]:
-    """Of tables that list files elsewhere, in every form of their logs: whether it is refused, and its folders."""
+    """By table with files elsewhere, for each form of its log: whether it is refused, and its folders."""
     folder = tmp_path_factory.mktemp("elsewhere")
     homes = {f"{form} {number}": folder / form / str(number) for form in FORMS for number in range(4)}
     for name, home in homes.items():

@@ -139,7 +139,7 @@ class World:
     claims: Claims
     rows: list[Row]
 
-    def holes(self, table: str) -> list[EvidenceGap]:
+    def evidence_gaps(self, table: str) -> list[EvidenceGap]:
         return [hole for hole in self.claims.holes if hole.table == table]
 
 
@@ -163,7 +163,7 @@ def world(
 
 def test_named_files_are_claimed_to_the_byte(world: World) -> None:
     site, claims = world.sound, world.claims
-    assert (world.holes("t"), claims.warnings, claims.states["t"].refused) == ([], (), None)
+    assert (world.evidence_gaps("t"), claims.warnings, claims.states["t"].refused) == ([], (), None)
     rows = [row for row in world.rows if row["table_name"] == "t"]
     assert live_sizes(rows) == site.told.sizes
     assert {(row["bucket"], row["own_root"], row["certain"], row["manifest_kind"]) for row in rows} == {
@@ -196,7 +196,7 @@ def test_a_record_that_is_not_understood_is_an_evidence_gap(world: World) -> Non
     others = {world.neighbour.table, *(other.table for other in world.foreign)}
     assert {hole.table for hole in claims.holes} - others <= {other.table for other in world.torn.values()}
     for case, other in world.torn.items():
-        holes = world.holes(other.table)
+        holes = world.evidence_gaps(other.table)
         if other.kind == "symlink" and case == "other values":
             of_table = [row for row in rows if row["table_name"] == other.table]
             assert (holes, len(of_table)) == ([], 2)  # any line is a path, and readers go by it
@@ -215,8 +215,8 @@ def test_no_record_claims_what_lies_elsewhere(world: World) -> None:
     assert all(row["key"].startswith(f"wh/{row['table_name']}/") for row in world.rows)
     if world.sound.kind != "databricks_commits":  # its names are those of files in its own folder
         assert live_sizes(world.rows, "n") == {}
-        assert all("which is not a file of" in hole.reason for hole in world.holes("n"))
-        assert world.holes("n") != []
+        assert all("which is not a file of" in hole.reason for hole in world.evidence_gaps("n"))
+        assert world.evidence_gaps("n") != []
 
 
 @pytest.fixture(params=KINDS)
