@@ -99,7 +99,7 @@ _ALL = (
     Kind(
         "table_missing", "content", "critical",
         "no version of the table can be read, because its log is missing, archived or damaged",
-        "Restore the table's log first (the explanation names the last known version of the table). Write nothing "
+        "Restore the table's log first (`lakeaudit explain` prints the last known version of the table). Write nothing "
         "to the location before that. If the table was dropped on purpose, remove it from the lake file.",
     ),
     Kind(
@@ -267,8 +267,8 @@ _ALL = (
         "duplicate_entry", "duplicate", "error",
         "one version of the table lists the same file twice",
         "Copy the file under a new name. Then make one commit through the format's own API that removes the old "
-        "path and adds the copy. Removing the path removes all of its entries, so a commit without the copy loses "
-        "the rows. Then find the writer that adds the same file twice.",
+        "path and adds the copy. A commit that removes the path removes each line with this path from the table's "
+        "list, so without the copy the rows are lost. Then find the writer that adds the same file twice.",
     ),
     Kind(
         "duplicate_attempt", "duplicate", "error",
@@ -280,8 +280,8 @@ _ALL = (
         "duplicate_content", "duplicate", "warning",
         "two visible files of one partition have the same content",
         "Compare the commits of both files (`commit_id`): probably a job ran again and added its output twice. "
-        "Remove the named file through the table, in a separate commit. The other file (`related_key`) has the "
-        "same content.",
+        "Remove the file of this finding with a commit of the table that does nothing else, and keep the other file "
+        "(`related_key`): it has the same content.",
     ),
     Kind(
         "half_moved", "duplicate", "warning",
@@ -299,7 +299,7 @@ _ALL = (
         "stale_visible", "leftover", "error",
         "programs that list the folder read the file as data, but no manifest lists it",
         "Compare the files with the newest manifests. Move files that do not belong to the table out of the "
-        "folder, or into a subfolder whose name begins with `_`. Then find the job that retired or wrote the files "
+        "folder, or into a subfolder whose name begins with `_`. Then find the job that removed or wrote the files "
         "and did not clean up.",
     ),
     Kind(
@@ -346,8 +346,8 @@ _ALL = (
     Kind(
         "unreadable_evidence", "source", "warning",
         "part of a source could not be read or understood",
-        "Read the samples in the finding. Then fetch the report again, or correct the access rights (`lakeaudit "
-        "doctor`).",
+        "Read the samples in the finding. Then repair the source: fetch the report again, correct the named rows, or "
+        "correct the access rights (`lakeaudit doctor`).",
     ),
     Kind(
         "unclassified", "any", "error",

@@ -57,7 +57,7 @@ DO: Mapping[str, Mapping[str, str]] = {
         "to N. Do this before the query runs again.",
     },
     "table_missing": {
-        "delta": "Restore all files of `_delta_log` that storage keeps (the explanation names the last known "
+        "delta": "Restore all files of `_delta_log` that storage keeps (`lakeaudit explain` prints the last known "
         "version of the table). Write nothing to the location before that: a writer would create another "
         "table there. If the table was dropped on purpose, remove it from the lake file.",
         "iceberg": "Restore the metadata.json that the explanation names. Or register an older metadata.json with "
@@ -157,8 +157,9 @@ DO: Mapping[str, Mapping[str, str]] = {
         "not delete by key: this removes both rows. Let the job write with `upsert`.",
     },
     "duplicate_content": {
-        PLAIN: "Remove the named file (`aws s3 rm`). The other file (`related_key`) has the same content. If a "
-        "later audit reports one of the two files as `dropped`, accept that finding (`lakeaudit ack`).",
+        PLAIN: "Remove the file of this finding (`aws s3 rm`), and keep the other file (`related_key`): it has the "
+        "same content. If a later audit reports one of the two files as `dropped`, accept that discrepancy "
+        "(`lakeaudit ack`).",
     },
     "stale_visible": {
         "hudi": "Query engines that list the table's folders read these files now. Compare the rows of the files "

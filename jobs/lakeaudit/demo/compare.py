@@ -20,7 +20,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference in words; `act` is its fault, or "" for a finding without a fault."""
+    """One difference in words; `act` is its fault, or "" for a finding without a change."""
 
     act: str
     words: str
@@ -45,11 +45,11 @@ class Comparison:
         made, traps = len(self.faults), sum(fault.is_trap for fault in self.faults)
         extra = sum(not difference.act for difference in self.differences)
         noun = "finding or gap" if extra == 1 else "findings and gaps"
-        others = f"{count(extra)} {noun} without a fault" if extra else "nothing else"
+        others = f"{count(extra)} {noun} without a change" if extra else "nothing else"
         harmless = f", {count(traps)} of them harmless" if traps else ""
-        judged = f"{count(made - len(self.missed))} of {number(made, 'fault')}"
+        judged = f"{count(made - len(self.missed))} of {number(made, 'change')}"
         return (
-            f"The demo made {number(made, 'fault')}{harmless}. "
+            f"The demo made {number(made, 'change')}{harmless}. "
             f"The audit judged {judged} correctly and reported {others}."
         )
 

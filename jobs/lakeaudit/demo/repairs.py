@@ -74,7 +74,7 @@ class RepairOutcome:
     @property
     def lines(self) -> Iterator[str]:
         """Yield the outcome as sentences, one line each."""
-        actions = ", ".join(f"{n} {action.replace('_', ' ')}" for action, n in sorted(self.actions.items()))
+        actions = ", ".join(f"{action} {n}" for action, n in sorted(self.actions.items()))
         yield (
             f"The plan has {number(self.steps, 'step')} for {count(self.planned)} of {number(self.before, 'finding')}"
             + (f": {actions}." if actions else ".")
@@ -82,10 +82,9 @@ class RepairOutcome:
         yield f"A person has to decide about {number(self.for_person, 'more finding')}."
         yield from (_result(status, reasons) for status, reasons in sorted(self.results.items()))
         rest = self.resolved - self.resolved_by_step
-        yield (
-            f"The next audit resolved {number(self.resolved, 'finding')}: {count(self.resolved_by_step)} with an"
-            f" applied step{f' and {count(rest)} without an applied step' if rest else ''}."
-        )
+        how = f"{count(rest)} of them without an applied step" if rest else "each with an applied step"
+        noun = "discrepancy" if self.resolved == 1 else "discrepancies"
+        yield f"The next audit resolved {count(self.resolved)} {noun}, {how}."
         yield from (f"This new finding follows from a repair: {each}." for each in self.follows)
         yield from (f"Error: {each}." for each in self.odd)
         yield (

@@ -118,7 +118,7 @@ def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> Non
     plan = operand(str(folder / PLAN))
     text_output.line(console, text_output.plain(f"The plan is {plan}."), indent=1)
     if outcome.new_markers:
-        line = "The undo wrote new delete markers: delete markers in the output above have other version ids now."
+        line = "The undo wrote new delete markers: the ids of delete markers in the report page are no longer valid."
         text_output.line(console, text_output.plain(line), indent=1)
 
 
@@ -335,8 +335,8 @@ def print_verdict(console: Console, verdict: Verdict, folder: Path) -> None:
 def _findings_of(verdict: Verdict) -> str:
     """Return the number of findings, and how it compares with the number of faults."""
     faults, findings = len(verdict.comparison.faults), verdict.page.finding_count
-    numbers = f"{number(findings, 'finding')} for {number(faults, 'fault')}"
+    numbers = f"{number(findings, 'finding')} for {number(faults, 'change')}"
     if faults == findings:
         return f"{numbers}."
-    why = "One fault can cause several findings; a harmless fault causes none." if faults else ""
+    why = "One change can cause several findings; a harmless change causes none." if faults else ""
     return f"{numbers}. {why}".strip()

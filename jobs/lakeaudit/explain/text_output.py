@@ -164,7 +164,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
-    return text.append(f"  {'; '.join(parts)}")
+    return text.append(f": {'; '.join(parts)}")
 
 
 def extent(cell: coverage_view.Cell) -> str:

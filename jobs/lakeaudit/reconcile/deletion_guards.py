@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.evidence.storage.head import ObjectHead
 from lakeaudit.formatting import duration
 from lakeaudit.reconcile.manifest_precondition import UNLISTED, ManifestPrecondition
@@ -31,6 +32,8 @@ def kind_allows(row: Mapping[str, Any]) -> str | None:
         return f"files of category {category} are not removed"
     if row["kind"] in DUPLICATES and not row["related_key"]:
         return "the finding does not name the file that stays"
+    if row["kind"] in DUPLICATES and row["manifest_time"] and row["manifest_kind"] in state_kinds():
+        return "its table lists the file: remove it with a commit of the table"
     return None
 
 

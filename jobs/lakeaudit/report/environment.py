@@ -22,8 +22,8 @@ from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
 
 SINCE = (
-    "The column Since shows the time of the cause (for example, of a delete marker) if the cause is known; "
-    "otherwise the time of the first audit that reported the finding."
+    "The column Since shows when the fault happened (for example, the time of a delete marker) if that time is known; "
+    "otherwise the time of the storage snapshot or of the audit that showed the fault first."
 )
 
 

@@ -18,7 +18,7 @@ from lakeaudit.kinds import KINDS
 
 Row = Mapping[str, Any]
 
-READABLE = "lost version readable"
+READABLE = "lost object version readable"
 NO_REPAIR = "no automatic repair"
 REPAIRABLE = "reconcile may repair it; the plan decides"
 
@@ -171,7 +171,7 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    end = _until(recovery.until, now) or ("no end date known" if recovery.restorable else "")
+    end = _until(recovery.until, now) or ("no expiry date known" if recovery.restorable else "")
     return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
 
 

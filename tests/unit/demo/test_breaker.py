@@ -198,12 +198,12 @@ def test_gaps_are_compared_by_table(made: list[Fault], gaps: set[str], told: lis
 
 def test_the_comparison_sums_up_in_one_line() -> None:
     assert compare([LOST, TRAP], [FOUND], [], set()).summary == (
-        "The demo made 2 faults, 1 of them harmless. "
-        "The audit judged 2 of 2 faults correctly and reported nothing else."
+        "The demo made 2 changes, 1 of them harmless. "
+        "The audit judged 2 of 2 changes correctly and reported nothing else."
     )
     assert compare([LOST, CUT], [finding("phantom", "x")], [], {"u"}).summary == (
-        "The demo made 2 faults. "
-        "The audit judged 0 of 2 faults correctly and reported 2 findings and gaps without a fault."
+        "The demo made 2 changes. "
+        "The audit judged 0 of 2 changes correctly and reported 2 findings and gaps without a change."
     )
 
 
@@ -224,11 +224,11 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
     )
     checked = "2 steps were not applied, because a check could not be completed (status `unknown`)"
     assert list(outcome.lines) == [
-        "The plan has 3 steps for 3 of 7 findings: 1 remove delete marker, 2 remove entry.",
+        "The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2.",
         "A person has to decide about 4 more findings.",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
-        "The next audit resolved 2 findings: 1 with an applied step and 1 without an applied step.",
+        "The next audit resolved 2 discrepancies, 1 of them without an applied step.",
         "This new finding follows from a repair: phantom s3://lake/a.",
         "After the undo, an audit reported the same 7 findings as before the repair.",
     ]

@@ -59,6 +59,9 @@ def state(current: Current | None = None, **given: Any) -> LeftoverState:
     return replace(LeftoverState("", current or Current(head()), place=place), **given)
 
 
+LISTED_COPY = {"kind": "duplicate_content", "related_key": "b", "manifest_time": NOON}
+
+
 @pytest.mark.parametrize(
     ("lake", "row", "why"),
     [
@@ -73,6 +76,8 @@ def state(current: Current | None = None, **given: Any) -> LeftoverState:
         (LAKE, {"kind": "stale_visible"}, "files of kind stale_visible are not removed"),
         (LAKE, {"kind": "duplicate_content", "category": None, "related_key": "b"}, None),
         (LAKE, {"kind": "duplicate_content"}, "the finding does not name the file that stays"),
+        (LAKE, LISTED_COPY | {"manifest_kind": "delta"}, "its table lists the file"),
+        (LAKE, LISTED_COPY | {"manifest_kind": "previous"}, None),
     ],
 )
 def test_refusals_before_any_request_to_storage(

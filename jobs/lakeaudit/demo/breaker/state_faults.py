@@ -29,7 +29,7 @@ def leave_checksum_above(site: Site) -> Fault:
     table = site.whole_table("broken_log")
     lost = f"{table.location}/_delta_log/{len(site.commits(table)):020}"
     site.put(f"{lost}.crc", json.dumps({"numFiles": 12, "tableSizeBytes": 99_000}).encode())
-    what = f"wrote the checksum file {lost}.crc of a commit that does not exist"
+    what = f"wrote the checksum file {lost}.crc, as if this commit had existed and was lost"
     return missing_metadata(table, "leave_checksum_above", what, f"{lost}.json")
 
 
