@@ -500,6 +500,7 @@ AUDITED_ONCE_MORE = {
     ),
     *(counts_not_met, manifest_overwritten, batch_committed_twice, hint_lags, race_undecided),
     *(race_undecided_and_file_lost, old_table_goes_on, created_again),
+    *(rewrite_changes_rows, two_overwrites_of_one_state),
 }
 """Fates of the third audit: at least one of each kind of finding. The long tests have the others as well."""
 

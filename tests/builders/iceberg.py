@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.connections.aws import Endpoint
-from tests.builders.backdate import backdate, present, put
+from tests.builders.backdate import backdate, delete, present, put
 from tests.builders.iceberg_files import relocate
 
 if TYPE_CHECKING:
@@ -158,9 +158,8 @@ def tables_of_spark(s3: "S3Client", names: Sequence[str]) -> Iterator[None]:
             put(BY_SPARK, info.filename, packed.read(info))
             backdate(BY_SPARK, info.filename, datetime.fromisoformat(info.comment.decode()))
     yield
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK):
-        listed: Any = {"Objects": [{"Key": each["Key"]} for each in page.get("Contents", [])], "Quiet": True}
-        s3.delete_objects(Bucket=BY_SPARK, Delete=listed)
+    for key in present(BY_SPARK, ""):
+        delete(BY_SPARK, key)
     s3.delete_bucket(Bucket=BY_SPARK)
 
 

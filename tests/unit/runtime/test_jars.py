@@ -101,10 +101,7 @@ def test_settings_for_audits_name_no_jars_and_fetch_none(env: dict[str, str], tm
     assert not jar_folder(env).exists()
 
 
-def test_settings_for_jobs_that_write_delta_tables_name_the_jars(
-    filled: dict[str, str], tmp_path: Path
-) -> None:
-    env = filled
+def test_settings_for_jobs_that_write_delta_tables_name_the_jars(env: dict[str, str], tmp_path: Path) -> None:
     make_ready(tmp_path / "conf", env, delta=True)
     defaults = (tmp_path / "conf" / "spark-defaults.conf").read_text()
     assert f"spark.jars {','.join(jar.as_uri() for jar in sorted(jar_folder(env).iterdir()))}\n" in defaults

@@ -89,7 +89,7 @@ class Catalogs:
             for each in said
             if isinstance(each, CatalogTable) and each.previous_location
         )
-        return replace(found, elsewhere=_elsewhere(table, said, pointers), previous=previous)
+        return replace(found, elsewhere=self._elsewhere(table, said, pointers), previous=previous)
 
     def _agreed_place(self, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> Location | str:
         """Return the place of the metadata.json that all of them name, or why there is none."""
@@ -107,6 +107,14 @@ class Catalogs:
             places.setdefault(place, pointer)
         targets = [f"{_display_name(pointer)} points at {place.uri}" for place, pointer in places.items()]
         return f"catalogs disagree: {'; '.join(targets)}" if len(targets) > 1 else next(iter(places))
+
+    def _elsewhere(self, table: Table, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> str | None:
+        """Return why files below the table's location may belong to another table; `maps` say what was moved."""
+        for pointer, each in zip(pointers, said, strict=True):
+            place = each.location if isinstance(each, CatalogTable) else None
+            if place is not None and table.location not in (place, place_of(place.uri, self.clients.names)):
+                return f"{_display_name(pointer)} is at {place.uri}, but the lake file names {table.location.uri}"
+        return None
 
     def _two_lines(self, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> str:
         """Describe both lines of metadata if two catalogs commit to one table; empty if nothing proves that."""
@@ -172,12 +180,3 @@ def _display_name(pointer: Pointer) -> str:
 
 def _points_at(said: Lookup) -> str:
     return said.metadata_location if isinstance(said, CatalogTable) else said.what
-
-
-def _elsewhere(table: Table, said: Sequence[Lookup], pointers: Sequence[Pointer]) -> str | None:
-    """Return why files below the table's location may belong to another table."""
-    for pointer, each in zip(pointers, said, strict=True):
-        place = each.location if isinstance(each, CatalogTable) else None
-        if place is not None and place != table.location:
-            return f"{_display_name(pointer)} is at {place.uri}, but the lake file names {table.location.uri}"
-    return None
