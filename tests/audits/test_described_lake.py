@@ -74,6 +74,7 @@ def test_a_described_lake_is_found_and_audited_with_few_requests(
     assert few["ListObjectsV2"] <= 2 * BUCKETS + 1 + 4 * BUCKETS + BUCKETS
 
 
+@pytest.mark.soak
 def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     small: Described, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:

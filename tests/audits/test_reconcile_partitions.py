@@ -161,6 +161,7 @@ def there(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.Tem
     return there_and_back(HiveLake(aws, clients, s3, bucket, tmp_path_factory.mktemp("there")))
 
 
+@pytest.mark.soak
 def test_from_wrong_to_right_and_back(there: There) -> None:
     assert there.kinds["r1"]["orders"] == ["empty_partition", "unregistered_partition"]
     assert there.actions["orders"] == ["add_partition", "drop_partition"]

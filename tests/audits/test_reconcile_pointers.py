@@ -136,6 +136,7 @@ def kinds_by_table(mending: RepairPlans, run_id: str) -> dict[str, list[str]]:
     return {table: sorted(kinds) for table, kinds in by_table.items()}
 
 
+@pytest.mark.soak
 def test_a_pointer_of_hive_is_put_right_and_back_by_audits(repaired: Repaired) -> None:
     first, last = repaired.states
     assert repaired.kinds[0]["behind"] == ["stale_pointer"]

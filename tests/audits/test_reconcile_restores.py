@@ -209,6 +209,7 @@ def entries(shop: Shop) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["path"]))
 
 
+@pytest.mark.soak
 def test_from_break_to_resolved_and_back(repaired: Repaired) -> None:
     """Overwritten and lost files come back; the undo restores every byte."""
     there = repaired.lost

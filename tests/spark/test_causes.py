@@ -3,6 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -12,6 +13,7 @@ from tests.builders.watched_shop import Watched
 from tests.conftest import Aws
 
 
+@pytest.mark.soak
 def test_tasks_name_the_same_causes_and_patterns(
     spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_the_example_of_the_document_logs_what_a_session_writes(spark: SparkSess
     assert [(kind, key) for kind, key, _ in findings(lake)] == [("dropped", str(parts[0])[1:])]
 
 
+@pytest.mark.soak
 def test_what_a_failed_run_left_beside_its_retry_is_named(site: Path) -> None:
     lake = lake_of(site, "retried", str(site / "out"), ("retried",))
     audited(lake, run_id="r")

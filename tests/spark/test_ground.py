@@ -87,6 +87,7 @@ def test_a_session_asked_for_twice_is_one(spark: SparkSession) -> None:
     assert build_session("again").sparkContext is spark.sparkContext
 
 
+@pytest.mark.soak
 def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("from lakeaudit.runtime.session import build_session\nbuild_session('submitted')\n")

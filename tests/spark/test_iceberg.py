@@ -20,6 +20,7 @@ def tables_in_s3(aws: Aws) -> Iterator[None]:
         yield
 
 
+@pytest.mark.soak
 def test_an_audit_on_spark_says_what_one_in_this_process_says(
     tables_in_s3: None, aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield cycles
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range(COUNT))
 def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, cycles: list[Cycle], number: int) -> None:

@@ -12,6 +12,7 @@ from tests.builders.hive_lake import HiveLake, break_orders
 from tests.conftest import Aws
 
 
+@pytest.mark.soak
 def test_folders_are_counted_beside_the_screen_on_spark(
     aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path, spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,

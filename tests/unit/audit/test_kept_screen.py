@@ -122,6 +122,7 @@ def test_what_commits_and_the_ledger_name_is_read_again(lake: ScreenLake, first:
     assert reused_screen(now) is not None
 
 
+@pytest.mark.soak
 def test_what_was_loose_is_read_again_when_it_is_not_any_more(tmp_path: Path) -> None:
     lake = fixed_lake(tmp_path)
     gone = [step(KEYS[0], version=6, added=False)]

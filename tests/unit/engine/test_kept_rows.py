@@ -337,6 +337,7 @@ def test_kept_rows_change_no_answer(
     assert "entries" not in read_kinds
 
 
+@pytest.mark.soak
 def test_what_changed_under_another_identity_is_seen(tmp_path: Path) -> None:
     lake = replace(agreeing(), results=Location.parse(str(tmp_path)), pinned="today")
     narrowly(lake)

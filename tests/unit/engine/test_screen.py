@@ -100,6 +100,7 @@ def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
     assert sum(row["known_as"] is not None for row in answers["suspects"].to_pylist()) == 1
 
 
+@pytest.mark.soak
 def test_one_bucket_with_nearly_all_keys() -> None:
     """The rows are in memory; one key has thousands of versions, and two files of that bucket are equal."""
     by_bucket: dict[int, list[str]] = {n: [] for n in range(16)}

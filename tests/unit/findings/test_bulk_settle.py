@@ -654,6 +654,7 @@ def orders_of(table: Path) -> list[str]:
     return files
 
 
+@pytest.mark.soak
 def test_what_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
     """All of `orders` grows; of `days` the first one does, and the next one is written again at the same size."""
     orders, days = tmp_path / "lake" / "orders", tmp_path / "lake" / "days"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 from tests.builders.wheel import ROOT
 
 
@@ -73,6 +75,7 @@ print("all read")
 """
 
 
+@pytest.mark.soak
 def test_all_that_the_package_reads_is_read_from_the_zip(wheel: Path, python: Path, tmp_path: Path) -> None:
     done = run(python, READS.format(wheel=str(wheel)), tmp_path, wheel)
     assert (done.stdout, done.returncode) == ("all read\n", 0), done.stderr
