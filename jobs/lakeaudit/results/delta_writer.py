@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.table import TableMerger
 
@@ -163,8 +163,12 @@ def _create(results: Results, table: str, rows: Stream) -> None:
     uri, options = results.delta_table(table)
     write_deltalake(
         uri, rows, partition_by=PARTITIONS.get(table), configuration=PROPERTIES, storage_options=options,
-        writer_properties=FILES,
+        writer_properties=FILES, commit_properties=FIRST_COMMIT,
     )  # fmt: skip
+
+
+FIRST_COMMIT = CommitProperties(max_commit_retries=0)
+"""If another run creates the table meanwhile, delta-rs 1.6 would commit the same rows again as version 1."""
 
 
 FILES = WriterProperties(max_row_group_size=ROW_GROUP)

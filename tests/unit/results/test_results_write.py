@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.errors import CannotPublish
 from lakeaudit.keys import Location
+from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
@@ -352,3 +354,21 @@ def test_a_refusal_is_reported_as_such(bucket: str, s3: Endpoint, monkeypatch: p
     monkeypatch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)  # the server now knows nobody
     with pytest.raises(CannotPublish, match="may not be written; grant"):
         opened(Location(bucket, "results"), at=Clients(s3))
+
+
+def test_a_table_that_another_run_creates_meanwhile_does_not_get_the_rows_twice(place: Location) -> None:
+    """The other run creates the table after this one has seen that there is none, and before its commit."""
+    results, schema = Results(place, HERE, "shop").leased_by(alone), RESULTS["transitions"]
+    row = rows(schema, {"lake": "shop", "run_id": "r1", "discrepancy_id": "d"})
+
+    def created_meanwhile() -> Iterator[pa.RecordBatch]:
+        other = Thread(target=delta_writer.append, args=(results.again(), "transitions", row))
+        other.start()
+        other.join()
+        yield from row.to_batches()
+
+    with pytest.raises(CannotPublish):
+        delta_writer.append(
+            results, "transitions", pa.RecordBatchReader.from_batches(schema, created_meanwhile())
+        )
+    assert table(place, "transitions")["discrepancy_id"].to_pylist() == ["d"]
