@@ -116,7 +116,7 @@ _ALL = (
     ),
     Kind(
         "overwritten", "content", "warning",
-        "the object was written again after its commit; it is unknown whether the content changed",
+        "the object was written again after its commit; no checksum shows whether the content changed",
         "Compare the object with an older version or with a recorded checksum before you restore anything. Let "
         "writers record checksums (`lakeaudit.emit` does), so that a later audit can compare the content.",
     ),
@@ -235,8 +235,9 @@ _ALL = (
     Kind(
         "metastore_stale", "metastore", "error",
         "the size, ETag or version in the metadata store's entry differs from the stored object",
-        "Compare the entry with the table's manifest. If they agree, the stored object is wrong: restore the "
-        "object first. Otherwise import the path into the metadata store again (S3Guard: `hadoop s3guard import`).",
+        "If entry and stored object have the same size and ETag, only their versions differ: import the path into the "
+        "metadata store again (S3Guard: `hadoop s3guard import`). Otherwise find out which of the two is right. If the "
+        "table's manifest agrees with the entry, restore the object, or write its rows again; else import the path.",
     ),
     Kind(
         "metastore_broken", "metastore_tree", "warning",
@@ -279,9 +280,9 @@ _ALL = (
     Kind(
         "duplicate_content", "duplicate", "warning",
         "two visible files of one partition have the same content",
-        "Compare the commits of both files (`commit_id`): probably a job ran again and added its output twice. "
-        "Remove the file of this finding with a commit of the table that does nothing else, and keep the other file "
-        "(`related_key`): it has the same content.",
+        "Compare the times and commits of both files: probably a job ran again and added its output twice. Keep the "
+        "other file (`related_key`), which has the same content. Remove the file of this finding in a separate commit "
+        "that changes nothing else; if the table has no commits, move the file out of the folder.",
     ),
     Kind(
         "half_moved", "duplicate", "warning",

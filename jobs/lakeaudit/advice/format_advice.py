@@ -209,9 +209,9 @@ NOT_BACK: Mapping[str, Mapping[str, str]] = {
     },
     "missing_metadata": {
         "delta": "Write the rows of the lost commits again from their source, in new commits. Do this before any "
-        "other repair of the table. If the file is a checkpoint, rename it and delete the hint "
-        "`_last_checkpoint`: query engines then begin at an older checkpoint, if the commits since that "
-        "checkpoint exist.",
+        "other repair of the table. If the file is a checkpoint that exists but cannot be read, rename "
+        "it and delete the hint `_last_checkpoint`: query engines then begin at an older checkpoint, if the commits "
+        "since that checkpoint exist.",
         "iceberg": "Roll the table back to a readable snapshot (rollback_to_snapshot, or register_table with an "
         "older metadata.json), and write the rows of later snapshots again. Do this before any other "
         "repair of the table. If the file contains statistics, compute them again (ANALYZE).",

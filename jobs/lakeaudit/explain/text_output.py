@@ -196,7 +196,7 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
         line(console, plain(more, "dim"), indent=1)
     gates = run.get("gates") or ()
     for words_of_gate in gates[: size.gates]:
-        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+        line(console, plain(f"failed {words_of_gate}", STYLES["warning"]), indent=1)
     if len(gates) > size.gates:
         words = (
             f"{formatting.number(len(gates) - size.gates, 'more check' if size.gates else 'check')} failed"
@@ -335,7 +335,9 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
-        more = formatting.number(len(rest), "more kind")
+        more = formatting.number(
+            len({kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}), "more kind"
+        )
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

@@ -84,7 +84,7 @@ def _by_lister(reason: str) -> str:
     return f"""replace({reason}, {listed}, CASE
         WHEN c_kind IN ({duck.literals(registry.snapshot_kinds())}) THEN 'an earlier storage snapshot has this file'
         WHEN c_kind IN ({duck.literals(registry.state_kinds())}) OR c_kind IS NULL THEN {listed}
-        ELSE 'by a record of the table''s writer this file exists' END)"""
+        ELSE 'according to a record of the table''s writer this file exists' END)"""
 
 
 def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:

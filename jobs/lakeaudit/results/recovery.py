@@ -18,7 +18,7 @@ from lakeaudit.kinds import KINDS
 
 Row = Mapping[str, Any]
 
-READABLE = "lost object version readable"
+READABLE = "older object version readable"
 NO_REPAIR = "no automatic repair"
 REPAIRABLE = "reconcile may repair it; the plan decides"
 

@@ -97,11 +97,11 @@ CONTENT = ordered(
     ("replaced_young", "other_object !claim_in_window", OUT),
     ("replaced_unsettled", "other_object !object_settled", OUT),
     ("replaced", "other_object", "overwritten",
-     "the ETag or version id is not the one that the writer recorded; it is unknown whether the content changed"),
+     "the ETag or version id is not the one that the writer recorded; no checksum shows whether the content changed"),
     ("rewritten_unsure", "modified_after_claim !certain", UNDECIDED),
     ("rewritten_unsettled", "modified_after_claim !object_settled", OUT),
     ("rewritten", "modified_after_claim", "overwritten",
-     "the object was written again after the commit that lists it; it is unknown whether the content changed"),
+     "the object was written again after the commit that lists it; no checksum shows whether the content changed"),
     ("untold", "!told", UNDECIDED),
     ("same", "", CONSISTENT),
 )  # fmt: skip

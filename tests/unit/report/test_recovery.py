@@ -52,7 +52,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
     ([row("phantom", None, 2), row("unclassified", None)], "reconcile may repair 2 of 3; the plan decides"),
-    ([LOST_COMMIT], "no automatic repair, lost object version readable, until 2026-12-09 00:00:00Z"),
+    ([LOST_COMMIT], "no automatic repair, older object version readable, until 2026-12-09 00:00:00Z"),
 ]
 
 
@@ -81,7 +81,7 @@ def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
         ("metastore_broken", "unknown", ""),
-        ("overwritten_commit", "yes", "lost object version readable"),
+        ("overwritten_commit", "yes", "older object version readable"),
         ("overwritten_commit", "no", ""),
         ("of another version", "yes", "recoverable: yes, from an older version, no expiry date known"),
         ("of another version", None, ""),
@@ -93,7 +93,7 @@ def test_the_recovery_of_one_finding(kind: str, recoverable: str | None, words: 
 
 def test_the_lost_version_of_a_commit_is_readable_and_not_recoverable() -> None:
     """It must not be restored over the other version, and its end is not that of a recoverable file."""
-    assert of_finding(LOST_COMMIT) == "lost object version readable until 2026-12-09 00:00:00Z"
+    assert of_finding(LOST_COMMIT) == "older object version readable until 2026-12-09 00:00:00Z"
     recovery = Recovery.of_sums([LOST_COMMIT])
     assert (recovery.restorable, recovery.losses, recovery.until) == (0, 0, None)
     sums = dict.fromkeys(("files", "rows_at_stake", "bytes_at_stake"))

@@ -431,8 +431,8 @@ def test_headings_captions_and_labels(name: str) -> None:
 def test_the_demo_says_whether_the_audit_found_what_was_broken() -> None:
     acts = [{"act": "delete", "key": "a/b"}, {"act": "truncate", "key": "a/c"}]
     for matched, said in (
-        (True, "The audit judged every fault correctly and reported nothing else"),
-        (False, "The audit did not judge every fault correctly"),
+        (True, "The audit judged every change correctly and reported nothing else"),
+        (False, "The audit did not judge every change correctly"),
     ):
         page = parse(render(pagedata.page([], [], {"seed": 7, "broken": acts, "matched": matched})))
         assert said in page.one("section", id="demo").full_text
