@@ -151,6 +151,13 @@ def fresh_clients(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
+    with pytest.MonkeyPatch.context() as patches:
+        yield patches
+
+
+@pytest.fixture
 def bucket(aws: Aws) -> str:
     """A fresh, empty bucket."""
     name = f"test-{uuid.uuid4().hex[:12]}"

@@ -4,7 +4,7 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -163,13 +163,6 @@ soak_of_versions = pytest.mark.parametrize(
 )
 """In a bucket that keeps versions it is long."""
 unversioned_only = pytest.mark.parametrize("start", [UNVERSIONED], indirect=True)
-
-
-@pytest.fixture
-def patched() -> Iterator[pytest.MonkeyPatch]:
-    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
-    with pytest.MonkeyPatch.context() as patches:
-        yield patches
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,13 +45,6 @@ from tests.builders.results import run as run_row
 from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
-
-
-@pytest.fixture
-def patched() -> Iterator[pytest.MonkeyPatch]:
-    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
-    with pytest.MonkeyPatch.context() as patches:
-        yield patches
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """A job writes the same bytes again between the look and the act: an ETag does not tell the two objects apart."""
 
 import io
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +20,11 @@ from lakeaudit.reconcile.execution import batch_deletes
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
-from tests.builders.backdate import backdate, restore_objects, saved_objects
+from tests.builders.backdate import backdate
 from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.ledger import opened
 from tests.builders.repair_plans import RepairPlans, actions_of, an_hour_old, finding_rows, publish_leftovers
+from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -42,14 +42,7 @@ class Planned:
 
     shop: Shop
     repair: RepairPlans
-    objects: bytes
-    folder: Path
-
-    def restore(self) -> None:
-        """Undo whatever was done to the bucket, and to the folder of the lake."""
-        restore_objects(self.shop.bucket, self.objects)
-        shutil.rmtree(self.repair.folder)
-        shutil.copytree(self.folder, self.repair.folder)
+    saved: SavedState
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +52,7 @@ def planned(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) ->
     (folder := place / "lake").mkdir()
     marked, torn = files(made)
     repair = planned_repair(made, folder, {marked: "dropped", torn: "size_mismatch"}, LEFT)
-    return Planned(made, repair, saved_objects(made.bucket), shutil.copytree(folder, place / "saved"))
+    return Planned(made, repair, saved(made.bucket, folder))
 
 
 def planned_repair(made: Shop, folder: Path, kinds: dict[str, str], *unused: str) -> RepairPlans:
@@ -106,7 +99,7 @@ def quarantine(shop: Shop) -> str:
 @pytest.fixture
 def shop(planned: Planned) -> Shop:
     """A table with an unlisted file, a file behind a marker, and one with other bytes."""
-    planned.restore()
+    planned.saved.restore()
     return planned.shop
 
 

@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,13 +35,6 @@ from tests.conftest import Aws
 
 ALLOW = ("restore",)
 PROBABLY = ("restore", "probable")
-
-
-@pytest.fixture
-def patched() -> Iterator[pytest.MonkeyPatch]:
-    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
-    with pytest.MonkeyPatch.context() as patches:
-        yield patches
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import shutil
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,13 +105,6 @@ class Guarded:
 
     def row(self, kind: str, key: str, **given: Any) -> dict[str, Any]:
         return ledger_row(kind, self.bucket, key, **given)
-
-
-@pytest.fixture
-def patched() -> Iterator[pytest.MonkeyPatch]:
-    """Patch classes and modules, not clients: unlike `monkeypatch` it keeps the clients of the other tests."""
-    with pytest.MonkeyPatch.context() as patches:
-        yield patches
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,6 @@ def quicken() -> None:
     _draw_ids_at_once()
 
 
-def put_objects(bucket: str, objects: Mapping[str, bytes]) -> None:
-    """Store objects without requests, which take 8 ms each."""
-    from moto.core.models import DEFAULT_ACCOUNT_ID
-    from moto.s3.models import s3_backends
-
-    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
-    for key, content in objects.items():
-        backend.put_object(bucket, key, content)
-
-
 def _list_one_prefix() -> None:
     """Only objects below the requested prefix are copied, sorted and compared."""
     from moto.s3.models import FakeBucket, S3Backend

@@ -1,13 +1,13 @@
 """A prepared lake on the tests' own server, which returns to its saved state after a test has changed it."""
 
 import copy
-import pickle
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.builders.backdate import _backend, _bucket
+from tests.builders.backdate import _backend, _bucket, restore_objects, saved_objects
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,19 @@ class SavedState:
     folder: Path
     files: Path
     objects: bytes
+    tags: Mapping[str, dict[str, str]]
+    versioning: str | None
     table: str | None
     items: Any
 
     def restore(self) -> None:
         """Undo whatever happened to the bucket, the table and the folder."""
         bucket, tags = _bucket(self.bucket), _backend().tagger.tags
-        held = pickle.loads(self.objects)
-        for key in [*bucket.keys]:
-            if key not in held["keys"]:
-                dict.pop(bucket.keys, key)
-        for key, versions in held["keys"].items():
-            dict.__setitem__(bucket.keys, key, versions)
+        restore_objects(self.bucket, self.objects)
         for arn in _tagged(self.bucket):
             del tags[arn]
-        tags.update(held["tags"])
-        bucket.versioning_status, bucket.rules = held["versioning"], []
+        tags.update(copy.deepcopy(dict(self.tags)))
+        bucket.versioning_status, bucket.rules = self.versioning, []
         bucket.multiparts.clear()
         if self.table:
             _table(self.table).items = copy.deepcopy(self.items)
@@ -46,16 +43,12 @@ class SavedState:
 
 def saved(bucket: str, folder: Path, *, name: str = "sound", table: str | None = None) -> SavedState:
     """Save a bucket without open uploads, a folder, and a table."""
-    held = _bucket(bucket)
-    objects = {
-        "keys": {key: held.keys.getlist(key) for key in [*held.keys]},
-        "tags": {arn: _backend().tagger.tags[arn] for arn in _tagged(bucket)},
-        "versioning": held.versioning_status,
-    }
+    tags = {arn: copy.deepcopy(_backend().tagger.tags[arn]) for arn in _tagged(bucket)}
+    versioning = _bucket(bucket).versioning_status
     files = folder.with_name(f"{folder.name}-{name}")
     shutil.copytree(folder, files)
     items = copy.deepcopy(_table(table).items) if table else None
-    return SavedState(bucket, folder, files, pickle.dumps(objects), table, items)
+    return SavedState(bucket, folder, files, saved_objects(bucket), tags, versioning, table, items)
 
 
 def _tagged(bucket: str) -> list[str]:

@@ -26,9 +26,9 @@ from lakeaudit.evidence.storage.listing import reader as listing
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
+from tests.builders.backdate import put
 from tests.builders.connections import connection
 from tests.builders.examples import examples
-from tests.builders.quick_server import put_objects
 from tests.builders.records import KINDS, MILLIS, NAMES, SIZES
 from tests.conftest import Aws
 
@@ -57,7 +57,8 @@ class Site:
         return Site(self.folder, self.name, self.clients, self.aws, self.home.bucket, table)
 
     def put(self, files: dict[str, bytes]) -> None:
-        put_objects(self.home.bucket, {self.home.join(name).key: content for name, content in files.items()})
+        for name, content in files.items():
+            put(self.home.bucket, self.home.join(name).key, content)
 
     @property
     def record(self) -> str:

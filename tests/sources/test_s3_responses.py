@@ -34,8 +34,8 @@ from lakeaudit.runtime.connections.aws_failures import (
 )
 from lakeaudit.runtime.connections.aws_responses import required
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
+from tests.builders.backdate import put
 from tests.builders.odd_stores import AGAIN, as_it_is, cut_off, habit, without
-from tests.builders.quick_server import put_objects
 from tests.conftest import Aws
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -101,8 +101,8 @@ def filled(aws: Aws) -> str:
     aws.s3.create_bucket(Bucket=bucket)
     for folder in WHERE:
         for number in range(3):
-            keys = (f"t/{folder}{number}/file", f"t/{folder}{number}")
-            put_objects(bucket, dict.fromkeys(keys, b"x"))
+            for key in (f"t/{folder}{number}/file", f"t/{folder}{number}"):
+                put(bucket, key, b"x")
     return bucket
 
 

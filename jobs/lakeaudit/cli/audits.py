@@ -24,9 +24,8 @@ def audit(
         bool,
         typer.Option(
             "--live",
-            help="List the files of the tables now instead of reading an inventory. "
-            "Up to about 100,000 files this needs neither "
-            "Spark nor Java; a larger live audit starts Spark.",
+            help="List the files of the tables now instead of reading an inventory. Up to about 100,000 files this "
+            "needs neither Spark nor Java; a larger live audit starts Spark.",
         ),
     ] = False,
     partition: Annotated[

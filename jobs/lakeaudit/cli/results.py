@@ -137,8 +137,7 @@ def explain(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
             "A folder: the same with / at the end. A discrepancy: its id, or at least 6 characters of the beginning, "
-            "such as 79684a0e; or the file, table or group that it is about, such as "
-            "sales.orders#uncommitted.",
+            "such as 79684a0e; or the file, table or group that it is about, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[

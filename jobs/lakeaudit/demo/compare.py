@@ -20,7 +20,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference in words; `act` is its fault, or "" for a finding without a change."""
+    """One difference in words; `act` is its fault, or "" for a finding without a fault."""
 
     act: str
     words: str

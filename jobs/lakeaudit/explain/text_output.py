@@ -335,9 +335,8 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
-        more = formatting.number(
-            len({kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}), "more kind"
-        )
+        others = {kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}
+        more = formatting.number(len(others), "more kind") if others else "more of these kinds"
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

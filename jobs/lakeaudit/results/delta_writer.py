@@ -169,8 +169,6 @@ def _create(results: Results, table: str, rows: Stream) -> None:
 
 FIRST_COMMIT = CommitProperties(max_commit_retries=0)
 """If another run creates the table meanwhile, delta-rs 1.6 would commit the same rows again as version 1."""
-
-
 FILES = WriterProperties(max_row_group_size=ROW_GROUP)
 
 
