@@ -288,6 +288,8 @@ def steps_in_words(numbers: Mapping[str, int]) -> str:
 
 
 SIDES = ("manifest", "metastore", "storage")
+SIDE_LABELS = {"metastore": "metadata store"}
+"""Names for people of the sources that are named otherwise in columns."""
 CLAIMS = ("size", "etag", "version_id", "time")
 THERE = "there"
 DELETE_MARKER = "no object, but a delete marker"
@@ -313,6 +315,11 @@ def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
         absent = {**absent, "storage": DELETE_MARKER}
     claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
     return {side: absent.get(side) or (THERE if claimed[side] else None) for side in SIDES}
+
+
+def side_label(side: str) -> str:
+    """Return the name of a source's role for people."""
+    return SIDE_LABELS.get(side, side)
 
 
 def cause(row: Mapping[str, Any]) -> str:

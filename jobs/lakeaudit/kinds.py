@@ -218,7 +218,8 @@ _ALL = (
     Kind(
         "hidden", "metastore", "info",
         "storage has the file, but the metadata store has no entry for it",
-        "Import the path into the metadata store (S3Guard: `hadoop s3guard import`).",
+        "If another finding says to remove this file, remove it. Otherwise import the path into the metadata store "
+        "(S3Guard: `hadoop s3guard import`).",
     ),
     Kind(
         "tombstoned", "metastore", "error",

@@ -228,6 +228,7 @@ def change(table: str, kind: str, severity: str, number: int, days: int = 0, **g
         "files": number,
         "rows": None,
         "bytes": None,
+        "unstated": {"files": 0, "rows": 0, "bytes": 0},
         "cause": None,
     }
     about = {"table": table, "kind": kind, "severity": severity, "number": number}
@@ -393,7 +394,15 @@ def broken() -> PageData:
     sources = [dict(row) for row in run()["sources"]]
     sources[2]["rejected"] = 3
     gates = [f"gate sources: few rows cannot be read (not so: {HOSTILE[0]}, warning)"]
-    lost = change("sales.orders", "dropped", "critical", 10, rows=21_448, bytes=5 << 20)
+    lost = change(
+        "sales.orders",
+        "dropped",
+        "critical",
+        10,
+        rows=21_448,
+        bytes=5 << 20,
+        unstated={"files": 0, "rows": 1, "bytes": 0},
+    )
     given_up = {"transition": "resolved", "resolution": "reference_removed"}
     history = History([
         lost, change("crm.customers", "dropped", "error", 2, 9, **given_up),

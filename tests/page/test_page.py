@@ -154,7 +154,7 @@ def test_hostile_keys_do_nothing(measured: tuple[Scheme, dict[str, Any], list[st
         ("", 19),
         ("#q=part-0001&severity=critical", 1),
         ("#table=raw.events", 3),
-        ("#kind=dropped&q=cannot%20come%20back", 1),
+        ("#kind=dropped&q=Write%20the%20rows%20again", 1),
         ("#kind=archived", 0),
         ("#coverage", 19),
     ],

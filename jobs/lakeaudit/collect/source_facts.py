@@ -129,7 +129,11 @@ def availability(
         treeless=frozenset(
             n for n, stores in stores_of.items() if stores and not any(s.has_tree for s in stores)
         ),
-        holed_sources=tuple(sorted(holed)),
+        gaps={
+            (name, role): gaps
+            for name, place in places.items()
+            for role, gaps in _gaps_of(place, sources, holed).items()
+        },
         reasons={} if sources.storage else {"storage": "no storage source could be read"},
         covered=[place.uri for place in sorted(decides)],
     )
@@ -172,6 +176,18 @@ def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, 
     return tuple(
         store.info.cut for store in sources.metastores if store.info.cut and _meets(place, store.scope)
     )
+
+
+def _gaps_of(place: Location, sources: Sources, with_gaps: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Return by role the sources about a place that were not read completely, each as its kind and location."""
+    asked = {
+        "storage": [source.info for source in sources.storage if _meets(place, source.covers)],
+        "metastore": [store.info for store in sources.metastores if _meets(place, store.scope)],
+    }
+    return {
+        role: tuple(f"{info.kind} {info.location}" for info in infos if info.id in with_gaps)
+        for role, infos in asked.items()
+    }
 
 
 def _cut_for(

@@ -169,7 +169,7 @@ def _print_finding(console: Console, row: Row, explanation: Explanation) -> None
         ]
         absent = formatting.presence(row).get(side)
         state = f"{absent}: " if absent not in (None, formatting.THERE) else ""
-        facts.append(f"{side}: {state}{', '.join(known)}" if known else "")
+        facts.append(f"{formatting.side_label(side)}: {state}{', '.join(known)}" if known else "")
     for fact in filter(None, facts):
         text_output.line(console, text_output.plain(fact, "dim"), indent=3)
 

@@ -403,7 +403,7 @@ def _without_place(reason: str) -> str:
 
 
 def _source(console: Console, source: Row) -> None:
-    head = plain(f"{source['role']} {source['kind']}", "bold").append("  ")
+    head = plain(f"{formatting.side_label(source['role'])} {source['kind']}", "bold").append("  ")
     if source["rows"] is not None:
         head.append(f"{formatting.number(source['rows'], 'row')}, ")
     if source["rejected"]:

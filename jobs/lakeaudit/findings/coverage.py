@@ -135,7 +135,8 @@ class Availability:
     storage_cuts: Mapping[str, SnapshotWindow]
     metastore_cuts: Mapping[str, Sequence[SnapshotWindow]]
     metastores_wanted: frozenset[str] = frozenset()
-    holed_sources: Sequence[str] = ()
+    gaps: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    """By table and role (storage, metastore) the sources that were not read completely."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
     sample_checks: Sequence[SampleCheck] = ()
@@ -292,9 +293,20 @@ def _gap(axis: str, facts: TableFacts, availability: Availability, tally: Tally)
         return unseen
     if axis in LIVE_AXES and facts.table.name in availability.not_rechecked:
         return not_rechecked(availability.not_rechecked[facts.table.name])
-    if availability.holed_sources and tally.outcomes.get("undecided", 0):
-        return f"the evidence has gaps: {', '.join(availability.holed_sources)}"
+    if gap := _of_sources(axis, facts.table.name, availability, tally):
+        return gap
     return _of_files(axis, facts.table.name, availability, tally)
+
+
+def _of_sources(axis: str, table: str, availability: Availability, tally: Tally) -> str | None:
+    """Return which sources were not read completely, if they can decide the axis and something is undecided."""
+    roles = ("storage", "metastore") if axis in METASTORE_AXES else ("storage",)
+    sources = [source for role in roles for source in availability.gaps.get((table, role), ())]
+    undecided = tally.outcomes.get("undecided", 0)
+    if not sources or not undecided:
+        return None
+    what = f"{undecided:,} {'commit' if axis == 'commit' else 'file'}{'' if undecided == 1 else 's'}"
+    return f"{what} undecided: {' and '.join(sources)} {'was' if len(sources) == 1 else 'were'} not read completely"
 
 
 def _of_files(axis: str, table: str, availability: Availability, tally: Tally) -> str | None:

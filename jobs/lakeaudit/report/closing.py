@@ -34,10 +34,11 @@ def pressing(page: PageData) -> str:
 
     It is empty if nothing above info is open.
     """
-    rows = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
+    rows = broken.pressing(page.standing)
+    serious = [row for row in rows if row["severity"] in summary.AT_STAKE]
     lines = [line for line in summary.by_severity(rows) if line.stake.findings]
-    counts = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
-    recoverable = _recoverable(recovery.Recovery.of_sums(rows))
+    counts = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines if serious)
+    recoverable = _recoverable(recovery.Recovery.of_sums(serious))
     return " ".join(filter(None, (f"Open now: {counts}.", recoverable))) if counts else ""
 
 

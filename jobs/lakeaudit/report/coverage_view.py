@@ -29,7 +29,7 @@ STANDINGS = {
 }
 _WITHOUT_SHARE = {
     "off": "not judged",
-    "empty": "no files",
+    "empty": "nothing to judge",
     "young": STANDINGS["young"],
     "nothing": NOTHING_JUDGED,
 }

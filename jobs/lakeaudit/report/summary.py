@@ -14,7 +14,8 @@ Row = Mapping[str, Any]
 AT_STAKE = SEVERITIES[:-1]
 """Severities above info, so that many old unused files do not hide a loss."""
 
-WHOLE_TABLE = "(no partition)"
+WHOLE_TABLE = "(other findings)"
+"""The line of findings that are not about files of one partition."""
 
 MAX_PARTITIONS = 12
 """Number of partitions that are named under a table, worst first; one line counts the others."""

@@ -141,9 +141,12 @@ READ, ORDERS = {"orders": [SnapshotWindow(CUT)]}, frozenset({"orders"})
 WHOLE = Availability({"orders": SnapshotWindow(CUT)}, READ, ORDERS)
 NO_STORE = Availability({"orders": SnapshotWindow(CUT)}, {})
 DARK_STORE = Availability({"orders": SnapshotWindow(CUT)}, {}, ORDERS)
-NO_STORAGE = Availability({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
+NO_STORAGE = Availability({}, READ, ORDERS, {}, {"storage": "no storage source could be read"})
 ELSEWHERE = Availability({}, READ, ORDERS)
-HOLED = Availability({"orders": SnapshotWindow(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
+STORE_GAP = {("orders", "metastore"): ["hive h"]}
+HOLED = replace(WHOLE, gaps={("orders", "storage"): ["listing s3://lake/"], **STORE_GAP})
+HALF_STORE = replace(WHOLE, gaps=STORE_GAP)
+OTHER = replace(WHOLE, gaps={("copy", "storage"): ["listing s3://lake/"]})
 REMARKED = Availability(
     {"orders": SnapshotWindow(CUT)},
     READ,
@@ -187,7 +190,34 @@ STATES = [
     ("duplicate", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
     ("leftover", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
     ("metastore", GAP, WHOLE, FINE, "complete", ""),
-    ("content", SOUND, HOLED, UNSURE, "partial", "the evidence has gaps: metastore:0, storage:0"),
+    (
+        "content",
+        SOUND,
+        HOLED,
+        UNSURE,
+        "partial",
+        "1 file undecided: listing s3://lake/ was not read completely",
+    ),
+    (
+        "commit",
+        SOUND,
+        HOLED,
+        UNSURE,
+        "partial",
+        "1 commit undecided: listing s3://lake/ was not read completely",
+    ),
+    (
+        "metastore",
+        SOUND,
+        HOLED,
+        UNSURE,
+        "partial",
+        "1 file undecided: listing s3://lake/ and hive h were not read completely",
+    ),
+    ("metastore", SOUND, HALF_STORE, UNSURE, "partial", "1 file undecided: hive h was not read completely"),
+    ("content", SOUND, HALF_STORE, UNSURE, "complete", ""),  # no rule of this axis asks a metadata store
+    ("commit", SOUND, HALF_STORE, UNSURE, "complete", ""),
+    ("content", SOUND, OTHER, UNSURE, "complete", ""),
     ("content", SOUND, HOLED, FINE, "complete", ""),
     ("content", SOUND, WHOLE, UNSURE, "complete", ""),
     ("content", SOUND, WHOLE, APART, "partial", "no storage source covers some of the files"),

@@ -326,7 +326,7 @@ def test_off_and_partial_say_why() -> None:
 def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None:
     row = body_rows(tree("broken"), "evidence")[2]
     assert row.full_text == (
-        "metastore s3guard shop-s3guard identity arn:aws:dynamodb:us-east-1:0:table/shop"
+        "metadata store s3guard shop-s3guard identity arn:aws:dynamodb:us-east-1:0:table/shop"
         "2026-03-01 01:00:00Z to 2026-03-01 04:41:00Z1 d 2 h1,201,0073"
     )
 
@@ -334,7 +334,7 @@ def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None
 def test_what_changed_and_how_it_stands_now() -> None:
     page = tree("broken")
     assert [row.full_text for row in body_rows(page, "changes")] == [
-        "newdroppedcriticalsales.orders1021,4485.0 MiB1 d 2 h",
+        "newdroppedcriticalsales.orders10≥ 21,4485.0 MiB1 d 2 h",
         "closed, not restoreddroppederrorcrm.customers2——10 d",
         f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—4 d 2 h",
     ]

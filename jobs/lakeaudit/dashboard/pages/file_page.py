@@ -17,7 +17,7 @@ from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.dashboard.source_query import ask_now
-from lakeaudit.formatting import SIDES, table_label, visible
+from lakeaudit.formatting import SIDES, side_label, table_label, visible
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.results.read import Row
@@ -250,11 +250,13 @@ def _claims(session: PageSession, row: Row) -> None:
     rows = [("the file", *_presence(presence, sides))] if presence else []
     rows += [(CLAIM_NAMES.get(what, what), *_compared(what, each, sides)) for what, each in claims.items()]
     kind = (row["kind"] or "").replace("_", " ")
-    widgets.grid(("", *sides), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"])
+    widgets.grid(
+        ("", *map(side_label, sides)), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"]
+    )
     for side in SIDES:
         if side not in sides:
             is_off = side == "metastore" and not session.lake.metastores
-            st.caption(f"{side}: {'not configured' if is_off else 'no data'}")
+            st.caption(f"{side_label(side)}: {'not configured' if is_off else 'no data'}")
 
 
 def _presence(presence: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[str]:

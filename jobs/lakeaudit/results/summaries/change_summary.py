@@ -56,7 +56,8 @@ _BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker"
 class Change:
     """Discrepancies of one table, kind and severity with the same transition and, once they are over, `resolution`.
 
-    Files, rows and bytes are None where no finding states them. `since` is the earliest time at which one of them was
+    Files, rows and bytes are None where no finding states them, and a lower bound if a finding does not state them:
+    `unstated` counts these findings by field. `since` is the earliest time at which one of them was
     caused, by a request or a delete marker; where that is unknown, or all are resolved, the time it was first seen.
     `recoverable` counts yes, no and unknown, `until` is when the first recoverable file expires; `cause` describes the
     cause of most of them, `causes` has all known ones; `example` is a file, `back` the row of one recoverable file with
@@ -72,6 +73,7 @@ class Change:
     files: int | None = None
     rows: int | None = None
     bytes: int | None = None
+    unstated: Mapping[str, int] = field(default_factory=dict)
     since: datetime | None = None
     partitions: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
@@ -135,7 +137,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
     changed = changed.append_column("back", _restorable_row(changed))
-    summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
+    summed = [(name, how) for name in _SUMMED.values() for how in ("sum", "count")]
     changed = changed.append_column("since", _since(changed))
     least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
@@ -181,6 +183,7 @@ def _split(back: str | None) -> Row | None:
     }
 
 
+_SUMMED = {"files": "files", "rows": "rows_at_stake", "bytes": "bytes_at_stake"}
 _Counts = dict[tuple[Any, ...], Counter[str]]
 
 
@@ -209,6 +212,7 @@ def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts,
         files=row["files_sum"],
         rows=row["rows_at_stake_sum"],
         bytes=row["bytes_at_stake_sum"],
+        unstated={name: row["count_all"] - row[f"{column}_count"] for name, column in _SUMMED.items()},
         since=row["since_min"],
         partitions=tuple(name for name, _ in named),
         whole=tuple(name for name, _ in named if name in whole.get(_key(row), ())),
