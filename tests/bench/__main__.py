@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tests.bench import report
 from tests.bench.lake import lake_folder
-from tests.bench.measure import AUDIT, DUCK, PASS, SESSION, Selection, measure, runs_of
+from tests.bench.measure import CONTENDERS, Selection, measure, runs_of
 from tests.bench.spec import FORMATS, PROFILES, Spec
 
 
@@ -50,7 +50,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--only",
         nargs="+",
         default=[],
-        choices=(SESSION, PASS, DUCK, AUDIT),
+        choices=CONTENDERS,
         help="measure only these contenders",
     )
     parser.add_argument("--generate", action="store_true", help="generate the lake and stop")

@@ -1,11 +1,11 @@
 """Compares the same files with DuckDB alone, in one process, and prints the number of findings by kind.
 
-usage: python -m tests.bench.duck_compare FORMAT FOLDER...
+usage: python -m tests.bench.duck_compare FORMAT [--two] FOLDER...
 
-Folders are those of `lake.lake_folder`; the newest inventory and export count. It runs two full outer joins of three
-sources and compares sizes and ETags. It ignores gaps and tables, and almost ignores snapshot windows. DuckDB does not
-read Avro: the audit's decoder first decodes the files of the newest states of Iceberg and Hudi tables into Arrow. So it
-measures the cost of the comparison itself on this machine.
+Folders are those of `lake.lake_folder`; the newest inventory and export count. With `--two` the export is left out. It
+runs two full outer joins of three sources and compares sizes and ETags. It ignores gaps and tables, and almost ignores
+snapshot windows. DuckDB does not read Avro: the audit's decoder first decodes the files of the newest states of
+Iceberg and Hudi tables into Arrow. So it measures the cost of the comparison itself on this machine.
 """
 
 import json
@@ -39,18 +39,26 @@ _KINDS = f"""CASE
         THEN CASE WHEN s.modified > {_HORIZON} THEN 'uncommitted' ELSE 'unreferenced' END
     END"""
 
+_KINDS_OF_TWO = "\n".join(line for line in _KINDS.splitlines() if " e." not in line)
 _LISTED = f"SELECT substr(path, {len(BUCKET) + 7}) AS key, size, true AS live, false AS young FROM listed"
 
 
-def compare(kind: str, folders: Sequence[Path]) -> dict[str, int]:
-    """Return the number of findings of each kind; `kind`: the format of the tables."""
+def compare(kind: str, folders: Sequence[Path], *, store: bool = True) -> dict[str, int]:
+    """Return the number of findings of each kind.
+
+    Args:
+        kind: the format of the tables.
+        folders: of the first audit and of the second, if there is one.
+        store: whether the export of the metadata store is compared too.
+    """
     con = duckdb.connect()
     if kind in LISTED:
         con.register("listed", LISTED[kind](folders[0] / "logs"))
-    sql = f"""SELECT kind, count(*) FROM (SELECT {_KINDS} AS kind
+    entries = f"FULL JOIN ({_entries(folders[-1])}) e ON coalesce(c.key, s.key) = e.key" if store else ""
+    sql = f"""SELECT kind, count(*) FROM (SELECT {_KINDS if store else _KINDS_OF_TWO} AS kind
         FROM ({_LISTED if kind in LISTED else _claims(folders)}) c
         FULL JOIN ({_stored(folders[-1])}) s ON c.key = s.key
-        FULL JOIN ({_entries(folders[-1])}) e ON coalesce(c.key, s.key) = e.key)
+        {entries})
         WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind"""
     return dict(con.sql(sql).fetchall())
 
@@ -102,4 +110,5 @@ def _entries(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(compare(sys.argv[1], [Path(name) for name in sys.argv[2:]])) + "\n")
+    _folders = [Path(name) for name in sys.argv[2:] if name != "--two"]
+    sys.stdout.write(json.dumps(compare(sys.argv[1], _folders, store="--two" not in sys.argv)) + "\n")

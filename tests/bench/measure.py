@@ -13,10 +13,13 @@ from typing import Any
 from lakeaudit.demo.server import own_credentials
 from tests.bench import check, contenders, live
 from tests.bench.server import serving, serving_live
-from tests.bench.spec import ROOT, Spec
+from tests.bench.spec import OF_THE_STORE, ROOT, Spec
 from tests.bench.watch import ProcessUsage, run_watched
 
 SESSION, PASS, DUCK, AUDIT = "Spark session", "Spark pass", "DuckDB", "audit"
+DUCK_OF_TWO, AUDIT_OF_TWO = "DuckDB, two sources", "audit, two sources"
+"""The same lake without its metadata store: the tables' own logs and an inventory."""
+CONTENDERS = (SESSION, PASS, DUCK, AUDIT, DUCK_OF_TWO, AUDIT_OF_TWO)
 SAME, SECOND = "second audit, same report and export", "second audit, new report and export"
 LIVE, REPAIR = "live audit of a table", "delta-rs repair"
 RUNS_OF_SMALL, SMALL = 3, 5_000_000
@@ -93,8 +96,25 @@ def _in_turn(spec: Spec, selection: Selection, work: Path) -> Turn:
         yield DUCK, done, _same_counts(json.loads(done.out), check.counts(first / "truth.parquet"))
     if selection.wants(AUDIT):
         yield from _audits(spec, work, second=selection.second)
+    if selection.wants(DUCK_OF_TWO):
+        done = _run(contenders.module("duck_compare", spec.format, "--two", str(first)), work / "duck")
+        yield DUCK_OF_TWO, done, _same_counts(json.loads(done.out), _without_store(first))
+    if selection.wants(AUDIT_OF_TWO):
+        yield _audit_of_two(spec, work)
     if selection.live:
         yield from _live(work / "live")
+
+
+def _without_store(folder: Path) -> dict[str, int]:
+    counts = check.counts(folder / "truth.parquet")
+    return {kind: count for kind, count in counts.items() if kind not in OF_THE_STORE}
+
+
+def _audit_of_two(spec: Spec, work: Path) -> tuple[str, ProcessUsage, Sequence[str]]:
+    folder = spec.folder / "first"
+    with serving(str(folder)) as endpoint:
+        audit = contenders.prepare(work / "two", folder, endpoint, spec.format, store=False)
+        return AUDIT_OF_TWO, *_audited(audit, folder / "truth.parquet", [*_without_store(folder)])
 
 
 def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:
@@ -109,9 +129,11 @@ def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:
             yield SECOND, *_audited(contenders.prepare_again(audit, folders[1], endpoint, "second"), truth)
 
 
-def _audited(audit: contenders.Audit, truth: Path) -> tuple[ProcessUsage, list[str]]:
+def _audited(
+    audit: contenders.Audit, truth: Path, kinds: Sequence[str] = ()
+) -> tuple[ProcessUsage, list[str]]:
     done = _run(audit.command, audit.lake_file.parent / "logs", contenders.AUDITED)
-    return done, check.differences(audit.results, audit.run_id, truth)
+    return done, check.differences(audit.results, audit.run_id, truth, kinds)
 
 
 def _live(work: Path) -> Turn:

@@ -34,6 +34,8 @@ FAULTS = {
     "unreferenced": 50,
 }
 """600 files by the kind of their finding."""
+OF_THE_STORE = ("hidden", "metastore_stale", "phantom")
+"""Kinds of findings that only a metadata store shows."""
 ON_FILES = ("dropped", "size_mismatch", "hidden", "metastore_stale")
 """Faults of files that the newest state lists; files with other faults have additional keys."""
 
