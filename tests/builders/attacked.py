@@ -368,19 +368,19 @@ def killed_and_run_again(one: Attacked, victims: Zygote, which: Kill, *, audited
         wrong.append(f"the next run ended with {code}: {said[-600:]}")
     if which.command != "purge" and content - one.stored_versions():
         wrong.append(f"gone at the end: {content - one.stored_versions()}")
-    wrong.append(difference(_plans_once(one.state(), which), one.expected[which.command]))
+    wrong.append(difference(plans_once(one.state(), which.command), one.expected[which.command]))
     if audited:
         one.expire_lease()
         one.run(NEXT)
-        found = _plans_once(one.state(), which)
+        found = plans_once(one.state(), which.command)
         wrong.append(difference(found, one.audited_after(which.command)))
     told = "\n".join(filter(None, wrong))
     return told and f"{which} ({request}): {told}"
 
 
-def _plans_once(state: dict[str, Any], which: Kill) -> dict[str, Any]:
-    """The state with each status of plans once: a killed plan may be recorded before the next run records its own."""
-    return state | {"plans": sorted(set(state["plans"]))} if which.command == "plan" else state
+def plans_once(state: dict[str, Any], command: str) -> dict[str, Any]:
+    """The state with each status of plans once, if `plan` ran twice: both runs may have recorded their plan."""
+    return state | {"plans": sorted(set(state["plans"]))} if command == "plan" else state
 
 
 PACE = (0.5, 2.0)
@@ -432,7 +432,7 @@ def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
         wrong.append(f"written after the other took over: {strike.written}")
     if held and ended.code not in (13, *ENDS[which.command]):
         wrong.append(f"ended with {ended.code}: {ended.output[-600:]}")
-    state = _plans_once(_without_canaries(one.state()), which)
+    state = plans_once(_without_canaries(one.state()), which.command)
     wrong.append(difference(state, one.expected[which.command]))
     told = "\n".join(filter(None, wrong))
     request = strike.requests[which.at] if which.at is not None else ""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.errors import AuditError
+from lakeaudit.results import tables
 from lakeaudit.runtime.connections import aws as aws_module
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.audits.test_refused_recheck import (
@@ -18,7 +19,7 @@ from tests.audits.test_refused_recheck import (
     findings_of,
     losses,
 )
-from tests.builders.attacked import ENDS, Attacked, attacked, difference
+from tests.builders.attacked import ENDS, Attacked, attacked, difference, plans_once
 from tests.builders.audits import audited
 from tests.builders.catcher import catching
 from tests.builders.killed import new_seed
@@ -37,9 +38,11 @@ WAYS = [(answer, lasting) for answer in FAILURES for lasting in (False, True)]
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients try twice instead of eight times, or every failure would take minutes."""
-    patience = {"retries": {"mode": "standard", "total_max_attempts": 2}, "connect_timeout": 10}
+    """Clients try twice instead of eight times and wait 5 seconds, or every failure would take minutes."""
+    patience = {"retries": {"mode": "standard", "total_max_attempts": 2}, "read_timeout": 5}
     monkeypatch.setattr(aws_module, "_patience", lambda _: patience)
+    brief = {"timeout": "5s", "max_retries": "1", "retry_timeout": "10s"}
+    monkeypatch.setattr(tables, "_PATIENCE", tables._PATIENCE | brief)
 
 
 def wrong_in(losses: Losses, lake: Any, name: str, exit_code: int, pressing: Any) -> str:
@@ -100,7 +103,7 @@ def failed_and_run_again(one: Attacked, command: str, rules: Refusals) -> str:
     code, said = one.run(command)
     if code not in ENDS[command]:
         wrong.append(f"the next run ended with {code}: {said[-600:]}")
-    wrong.append(difference(one.state(), one.expected[command]))
+    wrong.append(difference(plans_once(one.state(), command), one.expected[command]))
     return "\n".join(filter(None, wrong))
 
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence import s3_pages
@@ -25,6 +26,7 @@ from lakeaudit.evidence.s3_responses import (
 from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.connections import aws as aws_module
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.aws_failures import (
     BrokenListing,
@@ -36,6 +38,7 @@ from lakeaudit.runtime.connections.aws_responses import required
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of, unknown_class_warnings
 from tests.builders.backdate import put
 from tests.builders.odd_stores import AGAIN, as_it_is, cut_off, habit, without
+from tests.builders.refusals import BROKEN_OFF, Refusals, refusing
 from tests.conftest import Aws
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -413,6 +416,20 @@ def test_an_object_that_is_a_page_is_an_object(answering: tuple[Any, Any]) -> No
     handler.body, handler.more = HTML, True
     assert s3.head_object(Bucket="lake", Key="index.html")["ETag"] == '"e"'
     assert s3.get_object(Bucket="lake", Key="index.html")["Body"].read() == HTML
+
+
+@pytest.mark.parametrize(("lasting", "error"), [(False, ClientError), (True, BotoCoreError)])
+def test_an_error_that_breaks_off_is_asked_for_again(
+    clients: Clients, bucket: str, patched: pytest.MonkeyPatch, *, lasting: bool, error: type[Exception]
+) -> None:
+    twice = {"retries": {"mode": "standard", "total_max_attempts": 2}, "read_timeout": 1}
+    patched.setattr(aws_module, "_patience", lambda _: twice)
+    with (
+        refusing(Refusals(first=0, lasting=lasting, answer=BROKEN_OFF)) as rules,
+        pytest.raises(error, match="Read timeout" if lasting else "NoSuchKey"),
+    ):
+        clients.s3(bucket).get_object(Bucket=bucket, Key="none")
+    assert len(rules.refused) == (2 if lasting else 1)
 
 
 def test_an_empty_page_before_the_first_object_does_not_end_a_folder(clients: Clients, filled: str) -> None:

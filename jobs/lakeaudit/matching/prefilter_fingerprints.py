@@ -79,7 +79,7 @@ def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -
 
 
 def _fingerprint(side: int, plain: str, **given: str) -> str:
-    """Return SQL for the columns of a fingerprint; only a plain one has attributes."""
+    """Return SQL for the columns of a fingerprint; only a plain one (`plain`: SQL, better a column) has attributes."""
     columns = {
         "owner": "INTEGER",
         "size": "BIGINT",
@@ -93,7 +93,7 @@ def _fingerprint(side: int, plain: str, **given: str) -> str:
         else f"CAST(NULL AS {kind}) AS {name}"
         for name, kind in columns.items()
     )
-    code = f"CASE WHEN coalesce({plain}, false) THEN {side} ELSE {OTHER} END"
+    code = f"CASE WHEN {plain} THEN {side} ELSE {OTHER} END"
     return f"hash(bucket, key) AS h, CAST({code} AS TINYINT) AS side, {named}"
 
 
@@ -103,20 +103,15 @@ def _hash(column: str) -> str:
 
 def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     """Make fingerprints of the deciding source's objects, with `content`, and with `bucket` and `folder` if needed."""
-    plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
-    tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
-    summed = "is_latest AND checksum IS NOT NULL AND NOT starts_with(checksum, 'crc32')"
-    content = (
-        f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) WHEN {summed} THEN hash(checksum, size) END"
-    )
+    content = "CASE WHEN is_latest AND tells THEN hash(etag, size) WHEN summed THEN hash(checksum, size) END"
     # a content that cannot be compared with all others also gets a hash of name and size: an equal one is undecided
-    unsure = f"""is_latest AND NOT is_delete_marker AND size IS NOT NULL
-        AND NOT (({tells} AND NOT contains(etag, '-')) OR coalesce({summed}, false))"""
+    unsure = """is_latest AND NOT is_delete_marker AND size IS NOT NULL
+        AND NOT ((tells AND NOT contains(etag, '-')) OR summed)"""
     alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
     bucket, folder = ("bucket", metastore_tree.FOLDER) if prefilter.entry_limits else ("NULL", "NULL")
     attributes = _fingerprint(
         OBJECT,
-        plain,
+        "plain",
         owner="owner",
         size="size",
         time="modified_at",
@@ -130,7 +125,20 @@ def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
             {LOG_OF_KEY} AS log, CASE WHEN log IS NOT NULL THEN input.bucket END AS log_bucket
         FROM input
     """
-    return duck.query(con, sql, input=placed)
+    return duck.query(con, sql, input=_with_conditions(con, placed))
+
+
+def _with_conditions(con: Connection, objects: Rows) -> Relation:
+    """Add what several columns of a fingerprint ask: in a column of its own DuckDB evaluates it once."""
+    plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
+    tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
+    summed = "is_latest AND checksum IS NOT NULL AND NOT starts_with(checksum, 'crc32')"
+    sql = f"""
+        SELECT *, coalesce({plain}, false) AS plain, coalesce({tells}, false) AS tells,
+            coalesce({summed}, false) AS summed
+        FROM input
+    """
+    return duck.query(con, sql, input=objects)
 
 
 def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
@@ -142,15 +150,19 @@ def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     # an opaque entry counts only if it is younger than the object
     since = "CASE WHEN opaque THEN last_updated END"
     attributes = _fingerprint(
-        ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
+        ENTRY, "plain", size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, prefilter.sources.scopes, "scope")
     everywhere = duck.literal(prefilter.sources.everywhere)
     # entries of another store do not count on the metastore axis, but their tree is judged
     answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
-    sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
-    return duck.query(con, sql, input=duck.query(con, answering, input=placed))
+    judged = duck.query(
+        con,
+        f"SELECT *, coalesce({plain}, false) AS plain FROM input",
+        input=duck.query(con, answering, input=placed),
+    )
+    return duck.query(con, f"SELECT {attributes}, bucket, parent AS folder FROM input", input=judged)
 
 
 def _folders(con: Connection, rows: Rows) -> Relation:

@@ -35,7 +35,12 @@ from lakeaudit.runtime.connections.aws_failures import (
     unreachable,
     why_not_read,
 )
-from lakeaudit.runtime.connections.aws_responses import TolerantParsers, refuse_web_pages, timestamp
+from lakeaudit.runtime.connections.aws_responses import (
+    TolerantParsers,
+    read_errors_whole,
+    refuse_web_pages,
+    timestamp,
+)
 from lakeaudit.runtime.connections.reach import SECONDS, listens
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of
 
@@ -172,6 +177,7 @@ def _build_client(service: str, at: Endpoint) -> Any:
         client = _client_at(service, at, client.meta.endpoint_url)
     if service == "s3":
         refuse_web_pages(client)
+        read_errors_whole(client)
     if at.requester_pays and service == "s3":
         client.meta.events.register("before-call.s3", _pay)
     return client

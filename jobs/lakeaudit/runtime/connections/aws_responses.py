@@ -14,8 +14,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 from botocore.parsers import ResponseParserError, ResponseParserFactory, RestXMLParser
 from botocore.utils import parse_timestamp
+from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ReadTimeoutError as Late
 
 from lakeaudit.runtime.connections.aws_failures import IncompleteResponse, UnreadableResponse, WebPage
 
@@ -120,6 +123,31 @@ def refuse_web_pages(client: Any) -> None:
 
     client.meta.events.register("before-parse.s3", check)
     client.meta.events.register("response-received.s3", check)
+
+
+def read_errors_whole(client: Any) -> None:
+    """Read the body of an error response while the request is sent, so that the SDK repeats it if it breaks off.
+
+    botocore reads it later for operations that stream (GetObject), and then raises an error of its HTTP library.
+
+    Raises, from every such request:
+        ReadTimeoutError, ConnectionClosedError: the body broke off each time.
+    """
+    session = client._endpoint.http_session
+    send = session.send
+
+    def sent(request: Any) -> Any:
+        response = send(request)
+        try:
+            if request.stream_output and response.status_code >= _REDIRECTED:
+                response.content  # noqa: B018 - a property that reads and keeps it
+        except Late as error:
+            raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url, error=error) from error
+        except HTTPError as error:
+            raise ConnectionClosedError(endpoint_url=client.meta.endpoint_url, error=error) from error
+        return response
+
+    session.send = sent
 
 
 def _is_web_page(response: Mapping[str, Any]) -> bool:
