@@ -83,6 +83,8 @@ def refusing(rules: Refusals) -> Iterator[Refusals]:
         if answer is None:
             return answered(self, environ, start)
         if answer in (BROKEN_OFF, SHORTENED, LINES_SHORT):
+            if environ["REQUEST_METHOD"] == "HEAD":  # there is no body to cut, and the size is the object's
+                return answered(self, environ, start)
             return _truncated(answer, answered(self, environ, start_of := _Start()), start_of, start)
         if answer == SLOW:
             time.sleep(2)

@@ -31,6 +31,7 @@ from lakeaudit.evidence.protocol import (
     SnapshotWindow,
     SourceInfo,
 )
+from lakeaudit.evidence.whole_streams import CutOffError, whole
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
@@ -292,7 +293,7 @@ def _reads(clients: Clients, file: File) -> Iterator[bytes | str]:
     """Yield the unpacked bytes of a file in blocks, and at the end the message of a failure, if there is one."""
     size = 0
     try:
-        with closing(opened(clients, file.place)) as stream:
+        with closing(whole(opened(clients, file.place), file.size)) as stream:
             plain = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if file.name.endswith(".gz") else stream
             while block := plain.read(BLOCK):
                 size += len(block)
@@ -301,6 +302,8 @@ def _reads(clients: Clients, file: File) -> Iterator[bytes | str]:
         yield explain(error).what
     except FileNotFoundError:
         yield "does not exist any more"
+    except CutOffError as error:
+        yield f"is cut off: {error}"
     except (OSError, EOFError, zlib.error) as error:
         yield f"is damaged or cannot be read ({type(error).__name__})"
     else:

@@ -24,6 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import one_line
 from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
+from lakeaudit.evidence.whole_streams import whole
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
@@ -116,15 +117,12 @@ def _cut_off(seen: int, why: str) -> Line:
 def _open(listed: ListFile, clients: Clients, stack: ExitStack) -> io.BufferedIOBase:
     """Open exactly the object that was listed, unpacked: the ETag excludes another one of that name."""
     place = listed.place
-    stored: Any
-    if place.is_local:
-        stored = stack.enter_context(io.BufferedReader(io.FileIO(place.spark_path), CHUNK))
-    elif place.is_azure:
-        stored = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", opened(clients, place)), CHUNK))
+    if place.is_local or place.is_azure:
+        body: Any = opened(clients, place)
     else:
         condition: dict[str, Any] = {"IfMatch": f'"{listed.etag}"'} if listed.etag else {}
-        body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key, **condition)["Body"]
-        stored = stack.enter_context(io.BufferedReader(body, CHUNK))
+        body = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key, **condition)["Body"]
+    stored = stack.enter_context(whole(body, listed.size))
     zipped = place.key.lower().endswith(".gz")
     if zipped and not stored.peek(1):
         raise _Unread("it is empty, and so not a gzip file")

@@ -150,7 +150,7 @@ def content(clients: Clients, file: File) -> bytes:
     if file.size > LARGEST:
         raise Fault(f"cannot be read: it has {file.size} bytes, which no such record has")
     try:
-        read = read_bytes(clients, file.place)
+        read = read_bytes(clients, file.place, size=file.size)
     except SourceError as error:
         raise Fault(f"cannot be read: {error.what}") from error
     except (ClientError, BotoCoreError) as error:

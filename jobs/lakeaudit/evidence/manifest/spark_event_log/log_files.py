@@ -13,7 +13,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,6 +24,7 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import File, list_files, opened, stat
+from lakeaudit.evidence.whole_streams import CutOffError, whole
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -190,7 +191,7 @@ def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
     """
     empty: list[str] = []
     for each in log.files:
-        with closing(opened(clients, each.file.place)) as stream:
+        with closing(whole(opened(clients, each.file.place), each.file.size)) as stream, _torn_if_cut_off():
             found = split(_CODECS[each.codec](stream))
             first = next(found, None)
             if first is None:
@@ -201,6 +202,14 @@ def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
     lost = [name for name in empty if name != log.files[-1].file.name]
     if lost:
         raise LostError(f"has a file without events: {lost[0]}")
+
+
+@contextmanager
+def _torn_if_cut_off() -> Iterator[None]:
+    try:
+        yield
+    except CutOffError as error:
+        raise LostError(f"is cut off: {error}") from error
 
 
 def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
