@@ -216,7 +216,7 @@ def test_a_log_that_nobody_can_read_is_missing(name: str, known: bool, tmp_path:
 def test_an_archived_batch_makes_the_log_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, SINK, FIRST)
 
-    def archived(*_: object) -> bytes:
+    def archived(*_: object, **__: object) -> bytes:
         raise SourceError("m", f"it {ARCHIVED_WORDS}", "")
 
     monkeypatch.setattr("lakeaudit.evidence.manifest.records.read_records.read_bytes", archived)

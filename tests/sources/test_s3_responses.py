@@ -419,7 +419,7 @@ def test_an_object_that_is_a_page_is_an_object(answering: tuple[Any, Any]) -> No
 
 
 @pytest.mark.parametrize(("lasting", "error"), [(False, ClientError), (True, BotoCoreError)])
-def test_an_error_that_breaks_off_is_asked_for_again(
+def test_an_error_that_breaks_off_is_requested_again(
     clients: Clients, bucket: str, patched: pytest.MonkeyPatch, *, lasting: bool, error: type[Exception]
 ) -> None:
     twice = {"retries": {"mode": "standard", "total_max_attempts": 2}, "read_timeout": 1}

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import ReadTimeoutError
 from botocore.parsers import ResponseParserError, ResponseParserFactory, RestXMLParser
+from botocore.response import StreamingBody
 from botocore.utils import parse_timestamp
-from urllib3.exceptions import HTTPError
-from urllib3.exceptions import ReadTimeoutError as Late
 
 from lakeaudit.runtime.connections.aws_failures import IncompleteResponse, UnreadableResponse, WebPage
 
@@ -131,23 +130,21 @@ def read_errors_whole(client: Any) -> None:
     botocore reads it later for operations that stream (GetObject), and then raises an error of its HTTP library.
 
     Raises, from every such request:
-        ReadTimeoutError, ConnectionClosedError: the body broke off each time.
+        ReadTimeoutError, ResponseStreamingError: the body broke off each time.
     """
     session = client._endpoint.http_session
     send = session.send
 
-    def sent(request: Any) -> Any:
+    def send_and_read(request: Any) -> Any:
         response = send(request)
-        try:
-            if request.stream_output and response.status_code >= _REDIRECTED:
-                response.content  # noqa: B018 - a property that reads and keeps it
-        except Late as error:
-            raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url, error=error) from error
-        except HTTPError as error:
-            raise ConnectionClosedError(endpoint_url=client.meta.endpoint_url, error=error) from error
+        if request.stream_output and response.status_code >= _REDIRECTED:
+            try:
+                response._content = StreamingBody(response.raw, cast("int", None)).read()
+            except ReadTimeoutError as error:  # botocore does not know the URL here
+                raise ReadTimeoutError(endpoint_url=client.meta.endpoint_url, error=error) from error
         return response
 
-    session.send = sent
+    session.send = send_and_read
 
 
 def _is_web_page(response: Mapping[str, Any]) -> bool:
