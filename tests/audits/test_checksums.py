@@ -92,7 +92,9 @@ def test_a_checksum_that_counts_otherwise_is_a_finding_and_one_that_cannot_be_co
     assert status == {name: "partial" if name in ("bytes", "differs") else "complete" for name in NAMES}
     listed = next(r for r in commit_rows(lake, run_id) if r["table_name"] == "listed")
     assert (listed["status"], listed["undecided"]) == ("complete", 1)
-    assert listed["reason"].endswith("could not be compared: its manifest may not list all its files")
+    assert listed["reason"].endswith(
+        "could not be compared with the log: one of its manifests is not known to list all files of the table"
+    )
 
 
 def commit_rows(lake: Lake, run_id: str) -> list[dict[str, Any]]:

@@ -507,7 +507,7 @@ def test_a_checkpoint_that_lacks_files_is_named_with_the_rows_that_its_readers_m
     (row,) = nights.after["checkpoint_lacks_files"]
     assert row["key"].endswith(f"_delta_log/{4:020}.checkpoint.parquet")
     assert (row["files"], row["rows_at_stake"]) in {(2, 8), (3, 12)}
-    assert "that the commits up to this version list" in row["explanation"]
+    assert "in the commits up to version 4, but not in the checkpoint of version 4" in row["explanation"]
 
 
 def test_a_state_that_lists_less_than_an_audit_counted_in_it_says_by_how_much(nights: Nights) -> None:

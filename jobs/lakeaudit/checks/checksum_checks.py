@@ -17,6 +17,7 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
+_NOT_COMPARED = "the checksum file of the newest version could not be compared with the log"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:
@@ -32,7 +33,7 @@ def judge_checksums(given: CheckInput) -> CheckResult:
         (_findings(evidence, judged),),
         tallies=tallies_of(coverage.count_others(evidence.con, judged, "0")),
         remarks={
-            (fact.table.name, AXIS): f"the checksum of its newest version could not be compared: {why}"
+            (fact.table.name, AXIS): f"{_NOT_COMPARED}: {why}"
             for fact, state, listed in known
             if (why := _gap(fact, state, listed))
         },

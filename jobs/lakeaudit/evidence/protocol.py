@@ -440,7 +440,7 @@ class Doubt:
     sure: bool
 
 
-NOT_ALL_LISTED = "its manifest may not list all its files"
+NOT_ALL_LISTED = "one of its manifests is not known to list all files of the table"
 """The reason for a table whose state is not complete."""
 
 

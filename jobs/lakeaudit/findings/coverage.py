@@ -252,9 +252,9 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
         lacks = (
             "no file of the table's log"
             if facts.log_since
-            else "none of the table's files, but storage has them"
+            else "none of the table's files, although storage has them"
         )
-        return f"the storage report names {lacks}: this report does not cover the table"
+        return f"the inventory lists {lacks}, so it does not cover the table"
     if facts.table.name not in availability.storage_cuts:
         return availability.reasons.get("storage") or _uncovered(facts, availability)
     return None

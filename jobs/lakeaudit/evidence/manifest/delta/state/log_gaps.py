@@ -7,7 +7,7 @@ from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.delta.log.layout import Gap, Log
 from lakeaudit.evidence.manifest.delta.state.notes import kind_of
 from lakeaudit.evidence.manifest.delta.state.readings import Reading
-from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import UNMET, unmet_words
+from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import EMPTY, UNMET, words_of_commit
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.keys import Location
 from lakeaudit.kinds import SET_ASIDE
@@ -48,7 +48,7 @@ def evidence_gaps(reading: Reading, source: str) -> list[EvidenceGap]:
 
 
 def _torn(version: int, why: str) -> str:
-    return unmet_words(version, why) if why.startswith(UNMET) else why
+    return words_of_commit(version, why) if why.startswith((EMPTY, UNMET)) else why
 
 
 def warnings(reading: Reading) -> list[str]:

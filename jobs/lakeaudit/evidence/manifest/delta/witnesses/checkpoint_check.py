@@ -260,17 +260,22 @@ def _sum_by_table(rows: pa.Table) -> Rows:
         return duck.table(duck.query(con, sql, input=rows))
 
 
-def _witness(one: _Comparison, found: Mapping[str, Any]) -> Witness:
-    lists = [
-        f"lacks {number(found['lacks'], 'file')} that the commits up to this version list"
-        if found["lacks"]
-        else "",
-        f"lists {number(found['more'], 'file')} that these commits do not list" if found["more"] else "",
-        f"lists {number(found['other'], 'file')} with another size or deletion vector"
-        if found["other"]
-        else "",
+def _difference_words(version: int, found: Mapping[str, Any]) -> str:
+    """Return the files on which the checkpoint of a version and the commits up to it differ, as one sentence."""
+    commits, checkpoint = f"the commits up to version {version}", f"the checkpoint of version {version}"
+    parts = [
+        (found["lacks"], f"in {commits}, but not in {checkpoint}"),
+        (found["more"], f"in {checkpoint}, but not in {commits}"),
+        (found["other"], f"in {checkpoint} with another size or deletion vector than in {commits}"),
     ]
-    words = f"the checkpoint of version {one.point.version} {' and '.join(filter(None, lists))}"
+    named = [
+        f"{number(many, 'file')} {'is' if many == 1 else 'are'} {where}" for many, where in parts if many
+    ]
+    return ", and ".join(named)
+
+
+def _witness(one: _Comparison, found: Mapping[str, Any]) -> Witness:
+    words = _difference_words(one.point.version, found)
     rows, size = (None if found[name] is None else int(found[name]) for name in ("rows", "bytes"))
     stake = Stake(int(found["lacks"] or found["more"] or found["other"]), rows, size)
     sample = tuple(key.rpartition("/")[2] for key in found["sample"] or ())

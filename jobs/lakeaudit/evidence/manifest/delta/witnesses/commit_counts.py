@@ -13,9 +13,9 @@ import pyarrow as pa
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
-EMPTY = "the commit file contains no action"
+EMPTY = "it contains no action"
 UNMET = "it holds less than its own counts say"
-"""How the reason begins for a commit whose counts are not met; `unmet_words` makes a sentence of it."""
+"""How the reason begins for a commit whose counts are not met; `words_of_commit` makes a sentence of it."""
 
 _ADDED = (
     "num_added_files",
@@ -73,8 +73,8 @@ class CommitProblem:
     rows: int | None = None
 
 
-def unmet_words(version: int, reason: str) -> str:
-    """Return the reason why a commit falls short of its counts, as a sentence about the commit."""
+def words_of_commit(version: int, reason: str) -> str:
+    """Return the reason why a commit is empty or falls short of its counts, as a sentence about the commit."""
     return f"commit {version} {reason.removeprefix('it ')}"
 
 

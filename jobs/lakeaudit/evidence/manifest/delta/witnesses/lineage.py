@@ -34,7 +34,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.manifest.delta.log.checksums import counts
 from lakeaudit.evidence.manifest.delta.log.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.state.readings import Reading
-from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import UNMET, unmet_words
+from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import UNMET, words_of_commit
 from lakeaudit.evidence.manifest.delta.witnesses.counterparts import lag_witnesses
 from lakeaudit.evidence.rewritten_files import is_rewritten, rewritten_words
 from lakeaudit.keys import Location
@@ -105,7 +105,7 @@ def _by_counts(reading: Reading) -> Iterator[Witness]:
     """Yield the commits that hold less than their writers counted in them."""
     for version, place, why in reading.torn:
         if why.startswith(UNMET):
-            words, lacks = unmet_words(version, why), reading.lacks.get(version, NOT_KNOWN)
+            words, lacks = words_of_commit(version, why), reading.lacks.get(version, NOT_KNOWN)
             yield Witness(reading.listed.name, UNMET_COUNTS, (CONTENT,), place.uri, words, version, lacks)
 
 
