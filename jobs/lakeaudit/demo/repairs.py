@@ -5,11 +5,12 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lakeaudit.advice.next_steps import LOSS_KINDS
 from lakeaudit.audit.plan import Options
 from lakeaudit.audit.run import audit
 from lakeaudit.commands.repair import reconcile
@@ -21,7 +22,8 @@ from lakeaudit.reconcile.actions.files.remove_delete_marker import RemoveDeleteM
 from lakeaudit.reconcile.execution.journal import PUT_BACK
 from lakeaudit.reconcile.execution.run import Bounds
 from lakeaudit.reconcile.plans.plan_file import open_plan
-from lakeaudit.reconcile.steps import NEEDS_PERSON
+from lakeaudit.reconcile.registry import REMOVING
+from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.read import ALL, Results, Row
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.progress import Progress
@@ -38,10 +40,15 @@ class RepairOutcome:
     Attributes:
         actions: number of planned steps by action.
         results: by status the number of steps by reason.
+        restorable: number of findings whose file can be restored; `unplanned` has, by reason, the tables of those
+            without a planned step.
+        hiding: whether all steps without a decision hide a file or remove an entry.
+        tables: names of the lake's tables.
         before: number of open findings before the repairs.
         planned: number of findings with a step; `for_person` is the number of findings that need a person.
         applied: number of findings with an applied step.
-        resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step.
+        resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step, and
+            `resolved_beside` of the others are about a file or folder that an applied step of another finding repaired.
         follows: new findings that a repair is expected to cause.
         odd: errors: findings that are open although their step was applied, and other new findings.
         differs: whether the findings after the undo differ from those before the repairs.
@@ -60,6 +67,11 @@ class RepairOutcome:
     odd: tuple[str, ...]
     differs: bool
     new_markers: bool
+    resolved_beside: int = 0
+    restorable: int = 0
+    unplanned: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hiding: bool = False
+    tables: Collection[str] = ()
 
     @property
     def well(self) -> bool:
@@ -80,11 +92,13 @@ class RepairOutcome:
             + (f": {actions}." if actions else ".")
         )
         yield f"A person has to decide about {number(self.for_person, 'more finding')}."
-        yield from (_result(status, reasons) for status, reasons in sorted(self.results.items()))
-        rest = self.resolved - self.resolved_by_step
-        how = f"{count(rest)} of them without an applied step" if rest else "each with an applied step"
+        if self.unplanned:
+            yield self._unplanned_line
+        for status, reasons in sorted(self.results.items()):
+            hidden = _not_hidden(reasons, self.tables) if status == "unknown" and self.hiding else ""
+            yield hidden or _result(status, reasons)
         noun = "discrepancy" if self.resolved == 1 else "discrepancies"
-        yield f"The next audit resolved {count(self.resolved)} {noun}, {how}."
+        yield f"The next audit resolved {count(self.resolved)} {noun}{self._without_step}."
         yield from (f"This new finding follows from a repair: {each}." for each in self.follows)
         yield from (f"Error: {each}." for each in self.odd)
         yield (
@@ -92,6 +106,32 @@ class RepairOutcome:
             if self.differs
             else f"After the undo, an audit reported the same {number(self.before, 'finding')} as before the repair."
         )
+
+    @property
+    def _unplanned_line(self) -> str:
+        """Return why the plan does not restore every file that can be restored."""
+        left = sum(map(len, self.unplanned.values()))
+        why = "; ".join(
+            f"{reason} ({', '.join(tables)})" for reason, tables in sorted(self.unplanned.items())
+        )
+        whole = number(self.restorable, "lost or changed file")
+        return (
+            f"The plan restores {count(self.restorable - left)} of the {whole} that can be restored. "
+            f"A person has to decide about the other {count(left)}: {why}."
+        )
+
+    @property
+    def _without_step(self) -> str:
+        """Return how discrepancies without an applied step of their own were resolved."""
+        rest = self.resolved - self.resolved_by_step
+        if not rest:
+            return ", each with an applied step"
+        if rest == self.resolved_beside:
+            return (
+                f". {count(rest)} of them had no step of their own: a step for another discrepancy of the same file or "
+                "folder repaired them, too"
+            )
+        return f", {count(rest)} of them without an applied step of their own"
 
     @property
     def summary(self) -> str:
@@ -106,6 +146,24 @@ def _result(status: str, reasons: Mapping[str, int]) -> str:
     why = f": {'; '.join(known[:REASONS])}{more}" if known else ""
     n = sum(reasons.values())
     return f"{number(n, 'step')} {'was' if n == 1 else 'were'} {_MEANINGS.get(status, status)}{why}."
+
+
+def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> str:
+    """Return why files were not hidden, if every reason is a table that was not read completely; else empty."""
+    named = dict(each.partition(": ")[::2] for reason in reasons for each in reason.split("; "))
+    if not named.keys() <= {*tables}:
+        return ""
+    n = sum(reasons.values())
+    steps = (
+        "step that hides a file or removes an entry was"
+        if n == 1
+        else "steps that hide a file or remove an entry were"
+    )
+    files = "this file" if n == 1 else "these files"
+    lists = "its list of files is" if len(named) == 1 else "their lists of files are"
+    tables_named = f"{number(len(named), 'table')} may list {files}, and {lists} not completely known"
+    listed = "; ".join(f"{table} ({why})" for table, why in sorted(named.items()))
+    return f"{count(n)} {steps} not applied (status `unknown`): {tables_named}: {listed}."
 
 
 REASONS = 3
@@ -126,6 +184,7 @@ _MEANINGS = {
 def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progress: Progress) -> RepairOutcome:
     """Plan, apply, audit, undo, audit; at the end the lake is broken as before."""
     results = Results(lake.results, clients, lake.name)
+    tables = tuple(table.name for table in lake.tables)
     before, plan = _open_rows(results), str(file.parent / PLAN)
     made = reconcile.plan(
         lake,
@@ -142,12 +201,13 @@ def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progres
         again: Any = {"bounds": Bounds(), "clock": _now, "progress": progress}
         reconcile.apply(of_file, lake, str(file), results, **again)
         steps = list(_steps(results))
+        planned = _planned(Path(plan))
         _audit(lake, clients, rng, progress)
         after = {row["discrepancy_id"]: row for row in _ledger(results)}
         reconcile.undo(of_file, lake, str(file), results, **again)
     _audit(lake, clients, rng, progress)
     differs = _open_rows(results).keys() != before.keys()
-    return _outcome(before, steps, after, made.more, differs=differs)
+    return _outcome(before, steps, after, made.more, planned, tables, differs=differs)
 
 
 def _outcome(
@@ -155,6 +215,8 @@ def _outcome(
     steps: Sequence[Row],
     after: Mapping[str, Row],
     plan: Mapping[str, Any],
+    planned: Sequence[Step],
+    tables: Collection[str],
     *,
     differs: bool,
 ) -> RepairOutcome:
@@ -164,8 +226,17 @@ def _outcome(
         reasons.setdefault(step["status"], Counter())[step["error"] or ""] += 1
     done = [step for step in steps if step["status"] == "applied"]
     applied = {step["discrepancy_id"] for step in done}
+    restorable = {
+        of for of, row in before.items() if row["kind"] in LOSS_KINDS and row["recoverable"] == "yes"
+    }
+    unplanned: dict[str, list[str]] = {}
+    for each in planned:
+        if each.needs_person and each.discrepancy_id in restorable:
+            unplanned.setdefault(each.evidence["why"].partition("; ")[0], []).append(each.table_name or "")
+    undecided = {step["action"] for step in steps if step["status"] == "unknown"}
     resolved = {of for of, row in after.items() if of in before and row["state"] == "resolved"}
     repaired = {(step["bucket"], step["key"]) for step in done}
+    places = {(bucket, (key or "").rstrip("/")) for bucket, key in repaired}
     new = [row for of, row in after.items() if row["state"] == "open" and of not in before]
     odd = [f"the finding {_label(after[of])} is still open although its step was applied"
            for of in sorted(applied) if after[of]["state"] == "open"]  # fmt: skip
@@ -182,8 +253,29 @@ def _outcome(
         follows=tuple(_label(row) for row in new if _follows(row, repaired)),
         odd=tuple(odd),
         differs=differs,
+        resolved_beside=sum(_is_beside(before[of], places) for of in resolved - applied),
+        restorable=len(restorable),
+        unplanned=unplanned,
+        hiding=undecided <= {*REMOVING, *_REMOVE_ENTRY},
+        tables=tables,
         new_markers=any(step["action"] == RemoveDeleteMarker.name for step in done),
     )
+
+
+def _planned(plan: Path) -> list[Step]:
+    """Return all rows of a plan, also those that need a person."""
+    return [Step.of_line(line) for line in plan.read_bytes().splitlines()[1:]]
+
+
+def _is_beside(row: Row, repaired: Collection[tuple[str, str]]) -> bool:
+    """Return whether a step repaired the file of a discrepancy, or a folder around it."""
+    parts = (row["key"] or "").split("/")
+    around = ("/".join(parts[:at]) for at in range(1, len(parts) + 1))
+    return any((row["bucket"], key) in repaired for key in around)
+
+
+_REMOVE_ENTRY = ("remove_entry", "remove_name")
+"""Actions that remove an entry of a metadata store."""
 
 
 def _label(row: Row) -> str:

@@ -221,14 +221,50 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         odd=(),
         differs=False,
         new_markers=True,
+        resolved_beside=0,
+        restorable=3,
+        unplanned={"torn": ["t"]},
+        hiding=True,
+        tables=("t", "u"),
     )
+    files, other = "lost or changed files", "A person has to decide"
     checked = "2 steps were not applied, because a check could not be completed (status `unknown`)"
     assert list(outcome.lines) == [
         "The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2.",
         "A person has to decide about 4 more findings.",
+        f"The plan restores 2 of the 3 {files} that can be restored. {other} about the other 1: torn (t).",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
-        "The next audit resolved 2 discrepancies, 1 of them without an applied step.",
+        "The next audit resolved 2 discrepancies, 1 of them without an applied step of their own.",
         "This new finding follows from a repair: phantom s3://lake/a.",
         "After the undo, an audit reported the same 7 findings as before the repair.",
     ]
+
+
+def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired() -> None:
+    outcome = RepairOutcome(
+        actions={"hide_leftover": 2, "put_folder": 1},
+        results={"unknown": {"u: no log; t: torn": 1, "t: torn": 1}},
+        before=4,
+        planned=3,
+        for_person=1,
+        applied=1,
+        resolved=3,
+        resolved_by_step=1,
+        follows=(),
+        odd=(),
+        differs=False,
+        new_markers=False,
+        resolved_beside=2,
+        hiding=True,
+        tables=("t", "u"),
+    )
+    lines = list(outcome.lines)
+    assert (
+        "2 steps that hide a file or remove an entry were not applied (status `unknown`): "
+        "2 tables may list these files, and their lists of files are not completely known: t (torn); u (no log)."
+    ) in lines
+    assert (
+        "The next audit resolved 3 discrepancies. 2 of them had no step of their own: a step for another "
+        "discrepancy of the same file or folder repaired them, too."
+    ) in lines

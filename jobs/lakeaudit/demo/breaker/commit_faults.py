@@ -73,7 +73,9 @@ def overwrite_commit(site: Site) -> Fault:
     key = site.commit(table, append_info(), kept.add, again=True)
     expected = (_overwritten_commit(table, key), Expected("leftover", "uncommitted", table.name, lost.key))
     return Fault(
-        "overwrite_commit", f"committed {lost.key} in {key} and wrote another commit over it", expected
+        "overwrite_commit",
+        f"made {_commit(key)}, which adds {lost.key}, and then overwrote {_name(key)} with another commit",
+        expected,
     )
 
 
@@ -83,7 +85,9 @@ def overwrite_removal(site: Site) -> Fault:
     key = site.pick(site.live_files("open"))
     site.remove(table, key)
     commit = site.commit(table, append_info(), NewFile.new(site, table).add, again=True)
-    what = f"removed {key} in {commit} and wrote another commit over it"
+    what = (
+        f"made {_commit(commit)}, which removes {key}, and then overwrote {_name(commit)} with another commit"
+    )
     return Fault("overwrite_removal", what, (_overwritten_commit(table, commit),))
 
 
@@ -104,7 +108,8 @@ def append_twice(site: Site) -> Fault:
     site.commit(table, append_info(), *(file.add for file in batch))
     key = site.commit(table, append_info(), *(file.written_again(site, table).add for file in batch))
     expected = Expected("commit", "duplicate_commit", table.name, key, severity="warning")
-    return Fault("append_twice", f"appended one batch to {table.name} twice, last in {key}", (expected,))
+    what = f"appended the same rows to {table.name} twice, the second time in {_commit(key)}"
+    return Fault("append_twice", what, (expected,))
 
 
 def append_habitually(site: Site) -> Fault:
@@ -196,6 +201,15 @@ def _overwritten_commit(table: Table, key: str) -> Expected:
 
 def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
     return {name: value for name, value in site.log(table).live[key].items() if name != "vector_key"}
+
+
+def _commit(key: str) -> str:
+    """Return a commit by its number and its file."""
+    return f"commit {int(_name(key).removesuffix('.json'))} ({key})"
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
 
 
 def _middle_commit(site: Site) -> str:

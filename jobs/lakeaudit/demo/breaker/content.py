@@ -45,13 +45,17 @@ def delete_recorded_file(site: Site) -> Fault:
 
 
 def lose_in_commit(site: Site) -> Fault:
-    """A task's file is lost while the job commits, as by a rename after a list that lags; the job reports success."""
+    """A task's file is lost, as by a rename after a list that lags; the job reports success."""
     table = site.table("spark_job")
     files = [key for key in site.objects if key.startswith(f"{table.location}/part-") and site.is_free(key)]
     key = site.pick(sorted(files))
     site.purge(key)
     lost = Expected("content", "dropped", table.name, key, recoverable="no")
-    return _fault("lose_in_commit", f"deleted {key} while its job committed", [lost])
+    return _fault(
+        "lose_in_commit",
+        f"deleted {key}, a file of a job that had reported success, with all its versions",
+        [lost],
+    )
 
 
 def delete_deletion_vector(site: Site) -> Fault:

@@ -14,7 +14,7 @@ def promise_file(site: Site) -> Fault:
     _record(site, table, key, 5000)
     return Fault(
         "promise_file",
-        f"recorded {key}, but did not write it",
+        f"recorded {key} in the list of its writer, but did not write it",
         (Expected("content", "lost_commit", table.name, key),),
     )
 
@@ -29,7 +29,8 @@ def lose_commit_of_file(site: Site) -> Fault:
         Expected("content", "lost_commit", table.name, key),
         Expected("leftover", "uncommitted", table.name, key),
     )
-    return Fault("lose_commit_of_file", f"wrote {key} and recorded it, but did not commit it", expected)
+    what = f"wrote {key} and recorded it in the list of its writer, but did not commit it to the table"
+    return Fault("lose_commit_of_file", what, expected)
 
 
 def promise_plain_file(site: Site) -> Fault:
@@ -37,7 +38,7 @@ def promise_plain_file(site: Site) -> Fault:
     table = site.table("events")
     key = site.new_key(folder_of(site.pick(site.live_files("events"))))
     _record(site, table, key, 5000)
-    return Fault("promise_plain_file", f"recorded {key}, but did not write it",
+    return Fault("promise_plain_file", f"recorded {key} in the list of its writer, but did not write it",
                  (Expected("content", "dropped", table.name, key, recoverable="no"),))  # fmt: skip
 
 
@@ -47,7 +48,9 @@ def retire_and_keep(site: Site) -> Fault:
     _record(site, site.owner(key), key, action="remove")
     expected = Expected("leftover", "stale_visible", site.owner(key).name, key)
     return Fault(
-        "retire_and_keep", f"recorded the removal of {key}, but left the file in its folder", (expected,)
+        "retire_and_keep",
+        f"recorded the removal of {key} in the list of its writer, but left the file in its folder",
+        (expected,),
     )
 
 
@@ -56,7 +59,11 @@ def retire_and_delete(site: Site) -> Fault:
     key = site.pick(site.live_files(kinds=("file_list",)))
     _record(site, site.owner(key), key, action="remove")
     site.delete(key)
-    return Fault("retire_and_delete", f"recorded the removal of {key} and deleted the file", ())
+    return Fault(
+        "retire_and_delete",
+        f"recorded the removal of {key} in the list of its writer and deleted the file",
+        (),
+    )
 
 
 def replace_and_keep(site: Site) -> Fault:
@@ -70,7 +77,7 @@ def replace_and_keep(site: Site) -> Fault:
     expected = tuple(Expected("leftover", "stale_visible", table.name, each) for each in old)
     return Fault(
         "replace_and_keep",
-        f"recorded new files for {folder}, but left its {len(old)} old files there",
+        f"recorded a new file for {folder} in the list of its writer, but left its {len(old)} old files there",
         expected,
     )
 
@@ -82,7 +89,7 @@ def record_wrong_size(site: Site) -> Fault:
     _record(site, table, key, site.objects[key]["size"] + 1)
     return Fault(
         "record_wrong_size",
-        f"recorded one byte too many for {key}",
+        f"recorded one byte too many for {key} in the list of its writer",
         tuple(site.content("size_mismatch", key)),
     )
 
@@ -93,7 +100,7 @@ def claim_neighbours_file(site: Site) -> Fault:
     key = site.pick([key for key in site.live_files("nested") if key not in site.claims(table)])
     _record(site, table, key, site.objects[key]["size"])
     expected = Expected("duplicate", "conflicting_owner", site.owner(key).name, key)
-    return Fault("claim_neighbours_file", f"recorded {key} as a file of {table.name}", (expected,))
+    return Fault("claim_neighbours_file", f"recorded {key} in a list as a file of {table.name}", (expected,))
 
 
 def _record(site: Site, table: Table, key: str, size: int | None = None, **more: str) -> None:
