@@ -143,14 +143,16 @@ def explain(
     deep: Annotated[
         bool,
         typer.Option(
-            "--deep", help="Also read the manifests, and print the commits that added and removed the file."
+            "--deep",
+            help="Also read the manifests of the table, and print the commits that added and removed the file.",
         ),
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
-    """Print all evidence about one file or folder.
+    """Print the evidence about one file or folder.
 
-    The command prints the record of each source, the findings with their reasons, and the next steps.
+    The command prints the answers of storage and of the metadata stores, the findings of the last audit with their
+    reasons, and the next steps. It reads the manifests only with --deep.
     """
     from rich.console import Console
 

@@ -1,7 +1,7 @@
 """Select the older version of a key that is the file that the table lists. Pure.
 
 It is the version with the id in the manifest, or one with the recorded size and ETag, or the only version of the
-recorded size that was current when the table listed the file. Weaker evidence needs a person.
+recorded size that was current when the table added the file. Weaker evidence needs a person.
 """
 
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ def _among_versions(expected: RestoreTarget, state: KeyState) -> tuple[ObjectVer
         return match, "size and ETag"
     then = state.history.at_claim(expected.claimed)
     if len(then) == 1 and state.history.whole:
-        return match, "the only version that was current when the table listed it, and its size"
+        return match, "the only version that was current when the table added it, and its size"
     return SEVERAL
 
 
