@@ -27,6 +27,8 @@ NEWER_TORN = "the newer version is incomplete: restore the lost version"
 """Part of the explanation of a commit that was written twice if the second content is incomplete."""
 SET_ASIDE = "no file, because older files replace it; but query engines begin with this file"
 """Part of the explanation of an unreadable checkpoint that the table does not need: it can be renamed."""
+CHECKPOINT_DIFFERS = "query engines begin at this checkpoint, and read other files than the commits list"
+"""Part of the explanation of a checkpoint that contradicts its commits: it can be renamed, too."""
 
 TABLE_MISSING = "table_missing"
 SEVERAL_STATES = "versions of the table are lost together"
@@ -93,8 +95,8 @@ _ALL = (
         "a log or metadata file that the table needs is missing or cannot be read",
         "Restore each file from the version that the finding names (`recovery_version_id`). If the same file also "
         "has the finding `overwritten_commit`, follow the advice of that finding instead. If storage keeps no "
-        "version of the file, write the rows of the lost table version again from their source. Do this before any "
-        "other repair of the table.",
+        "version of the file, write the rows of the lost table version again from their source. Repair the metadata of "
+        "a table before anything else in it.",
     ),
     Kind(
         "table_missing", "content", "critical",

@@ -186,13 +186,14 @@ def dropped(at: int, **given: Any) -> Row:
     return finding("dropped", **{**base, **given})
 
 
+_GROUP = ("kind", "severity", "table_name", "partition_path", "recoverable")
+
+
 def totals(findings: Iterable[Row]) -> list[Row]:
     """The aggregates over the findings, as the results query makes them: null where every part is null."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in findings:
-        groups.setdefault(
-            (row["kind"], row["severity"], row["table_name"], row["partition_path"]), []
-        ).append(row)
+        groups.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
     return [_total(group, rows) for group, rows in groups.items()]
 
 
@@ -204,7 +205,7 @@ def _total(group: tuple[Any, ...], rows: Sequence[Row]) -> Row:
         name: sum(values(name)) if values(name) else None
         for name in ("files", "rows_at_stake", "bytes_at_stake")
     }
-    names = dict(zip(("kind", "severity", "table_name", "partition_path"), group, strict=True))
+    names = dict(zip(_GROUP, group, strict=True))
     return {
         **names,
         "findings": len(rows),

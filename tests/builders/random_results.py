@@ -88,7 +88,7 @@ def _loss(chance: random.Random, drawn: RandomResults, kind: str, at: datetime) 
                     bytes_at_stake=chance.randint(1, 10**9), manifest_size=7, table_version=n)
             | {"_since": since + timedelta(hours=n)}
         )  # fmt: skip
-    answers = f"Recoverable: {_amount(told)}"
+    answers = _amount(told) if number > 1 else f"Recoverable: {told[0]}"
     return Loss(
         kind, number, f"Since {second(since)}", f"Cause: {cause}." if cause else KINDS[kind].words, answers
     )

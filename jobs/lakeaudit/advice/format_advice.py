@@ -37,19 +37,19 @@ DO: Mapping[str, Mapping[str, str]] = {
     "missing_metadata": {
         "delta": "Restore each file from the version that the finding names (`recovery_version_id`). If the same "
         "file also has the finding `overwritten_commit`, follow the advice of that finding instead. If a "
-        "checkpoint is damaged, rename the checkpoint and delete the hint `_last_checkpoint`: query "
-        "engines then begin at an older checkpoint. If storage keeps no version of a commit, write the "
-        "rows of the lost commits again from their source, in new commits. Do this before any other "
-        "repair of the table.",
+        "checkpoint is damaged or contradicts its commits, rename the checkpoint and delete the hint "
+        "`_last_checkpoint`: query engines then begin at an older checkpoint. If storage keeps no version "
+        "of a commit, write the rows of the lost commits again from their source, in new commits. Repair "
+        "the metadata of a table before anything else in it.",
         "iceberg": "Restore each file from the version that the finding names (`recovery_version_id`). If storage "
         "keeps no version of a file, roll the table back to a readable snapshot (rollback_to_snapshot, "
         "or `register_table` with an older metadata.json), and write the rows of later snapshots again. "
-        "Do this before any other repair of the table. If the file contains statistics, compute them "
-        "again (ANALYZE).",
+        "Repair the metadata of a table before anything else in it. If the file contains statistics, "
+        "compute them again (ANALYZE).",
         "hudi": "Restore each file from the version that the finding names (`recovery_version_id`). Do this before "
         "the next writer starts, because a writer would roll the write back. If storage keeps no version "
-        "of the file, write the rows of that instant again from their source. Do this before any other "
-        "repair of the table. If storage keeps no version of a file of the metadata table, delete the "
+        "of the file, write the rows of that instant again from their source. Repair the metadata of a "
+        "table before anything else in it. If storage keeps no version of a file of the metadata table, delete the "
         "metadata table (`metadata delete` of hudi-cli): the next writer builds it again.",
         "spark_sink": "Restore the file from the version that the finding names (`recovery_version_id`). If "
         "storage keeps no version of the file, write the file again: first the line `v1`, then one "
@@ -208,21 +208,27 @@ NOT_BACK: Mapping[str, Mapping[str, str]] = {
         "hudi": "Accept the finding (`lakeaudit ack`). Let only the table's own cleaner remove files.",
     },
     "missing_metadata": {
-        "delta": "Write the rows of the lost commits again from their source, in new commits. Do this before any "
-        "other repair of the table. If the file is a checkpoint that exists but cannot be read, rename "
+        "delta": "Write the rows of the lost commits again from their source, in new commits. Repair the metadata "
+        "of a table before anything else in it. If the file is a checkpoint that exists but cannot be read, rename "
         "it and delete the hint `_last_checkpoint`: query engines then begin at an older checkpoint, if the commits "
         "since that checkpoint exist.",
         "iceberg": "Roll the table back to a readable snapshot (rollback_to_snapshot, or register_table with an "
-        "older metadata.json), and write the rows of later snapshots again. Do this before any other "
-        "repair of the table. If the file contains statistics, compute them again (ANALYZE).",
-        "hudi": "Write the rows of that instant again from their source. Do this before any other repair of the "
-        "table. If the file belongs to the metadata table, delete the metadata table (`metadata delete` of "
-        "hudi-cli): the next writer builds it again.",
+        "older metadata.json), and write the rows of later snapshots again. Repair the metadata of a "
+        "table before anything else in it. If the file contains statistics, compute them again (ANALYZE).",
+        "hudi": "Write the rows of that instant again from their source. Repair the metadata of a table before "
+        "anything else in it. If the file belongs to the metadata table, delete the metadata table (`metadata delete` "
+        "of hudi-cli): the next writer builds it again.",
         "spark_sink": "Write the file again: first the line v1, then one line for each file that the batches "
         "committed. Do this before the query runs again.",
     },
 }  # fmt: skip
 """The same for files that are not recoverable."""
+
+DIFFERING_CHECKPOINT = (
+    "Rename the checkpoint and delete the hint `_last_checkpoint`: query engines then begin at an older checkpoint, "
+    "and read the commits since then. Repair the metadata of a table before anything else in it."
+)
+"""The advice for a checkpoint that contradicts its commits; it replaces the advice for its kind."""
 
 
 def format_of(manifest_kind: str | None) -> str | None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeaudit.advice.aws_commands import Step, another_way, has_another_way
 from lakeaudit.advice.command_lines import Value, is_loaded, operand, option, s3api
-from lakeaudit.advice.format_advice import DO, NOT_BACK, format_of
+from lakeaudit.advice.format_advice import DIFFERING_CHECKPOINT, DO, NOT_BACK, format_of
 from lakeaudit.formatting import shell_word, uri
-from lakeaudit.kinds import KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
+from lakeaudit.kinds import CHECKPOINT_DIFFERS, KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
 from lakeaudit.storage_classes import StorageClasses, cloud_of, restore_takes
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Row = Mapping[str, Any]
 
 ARCHIVED = "archived"
 LOST_COMMIT = "overwritten_commit"
+LOST_LOG = "missing_metadata"
 THINK_FIRST = ("overwritten", LOST_COMMIT)
 """Kinds whose file may be right, or must stay as it is: the advice is printed before the command."""
 
@@ -52,8 +53,8 @@ _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the file from the "
     "table's log.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
-    "missing_metadata": "Write the rows of the lost table version again from their source. Do this "
-    "before any other repair of the table.",
+    "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
+    "metadata of a table before anything else in it.",
     "size_mismatch": "Find the writer of the stored object, and rewrite the file through the table.",
     "content_mismatch": "Find the writer of the stored object, and rewrite the file through the table. "
     "Do not trust query results since that time.",
@@ -118,7 +119,7 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
 
 def is_archived_metadata(finding: Row) -> bool:
     """Return whether a file of a table's own metadata is complete and only has to be restored from an archive."""
-    there = finding.get("kind") == "missing_metadata" and finding.get("storage_size") is not None
+    there = finding.get("kind") == LOST_LOG and finding.get("storage_size") is not None
     return there and bool(finding["recoverable"] == "yes") and finding["recovery"] is None
 
 
@@ -423,19 +424,55 @@ def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None =
     is_lost = recoverable == "no" and kind in _NOT_BACK
     general, of_formats = (_NOT_BACK[kind], NOT_BACK) if is_lost else (KINDS[kind].do, DO)
     text = of_formats.get(kind, {}).get(format_of(manifest_kind) or "", general)
+    return _plain(text)
+
+
+def to_do_for(finding: Row, beside: Collection[str] = ()) -> str:
+    """Return the advice for one finding as plain text: the part of the advice for its kind that applies to it.
+
+    Args:
+        finding: a row of `findings` or of the ledger.
+        beside: kinds of all findings about its file.
+    """
+    if follows_lost_commit(finding, beside):
+        return f"Follow the advice of the finding {LOST_COMMIT} of the same file."
+    if finding["kind"] == LOST_LOG and CHECKPOINT_DIFFERS in (finding["explanation"] or ""):
+        return _plain(DIFFERING_CHECKPOINT)
+    return to_do(finding["kind"], finding["recoverable"], finding["manifest_kind"])
+
+
+def _plain(text: str) -> str:
     return _COLUMN.sub("", text).replace("`", "")
 
 
-def advice(finding: Row, step: Step | None) -> str:
+def is_by_hand(finding: Row) -> bool:
+    """Return whether no plan restores the file: an object of a table's log exists, and no action overwrites one."""
+    return bool(finding["kind"] == LOST_LOG and finding["storage_size"] is not None)
+
+
+def follows_lost_commit(finding: Row, beside: Collection[str]) -> bool:
+    """Return whether the finding `overwritten_commit` of the same file says how to repair this one."""
+    return bool(finding["kind"] == LOST_LOG and LOST_COMMIT in beside)
+
+
+def advice(finding: Row, step: Step | None, beside: Collection[str] = ()) -> str:
     """Return the advice to print with the command of a finding; empty if the command alone is enough.
 
     Args:
         finding: a row of `findings` or of the ledger.
-        step: what `way_back` returns for it.
+        step: the command that is printed with it.
+        beside: kinds of all findings about its file.
     """
     if step is not None and not is_to_think_first(finding):
         return ""
-    return to_do(finding["kind"], finding["recoverable"], finding["manifest_kind"])
+    return to_do_for(finding, beside)
+
+
+def printed_step(
+    finding: Row, at: "Endpoint | None" = None, marker: str | None = None, beside: Collection[str] = ()
+) -> Step | None:
+    """Return the command to print with a finding, as `way_back` does; None if another finding of its file has it."""
+    return None if follows_lost_commit(finding, beside) else way_back(finding, at, marker)
 
 
 def learn_more(lake: str, run_id: str, finding: Row) -> str:

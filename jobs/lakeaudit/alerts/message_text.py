@@ -109,7 +109,7 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
 
 def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
     """Yield the command that plans the repair, as on every page; else one that restores a file, or advice."""
-    answers = change.recovery.answers
+    answers = change.recovery.plannable
     if may_be_repaired(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"

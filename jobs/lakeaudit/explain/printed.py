@@ -68,7 +68,8 @@ def _print_findings(console: Console, explanation: Explanation, at: Endpoint) ->
     for row in [*explanation.findings, *explanation.groups]:
         _print_finding(console, row, explanation)
         if not explanation.is_restored:
-            text_output.next_step(console, row, at, explanation.marker)
+            beside = {each["kind"] for each in explanation.findings}
+            text_output.next_step(console, row, at, explanation.marker, beside)
     for name in explanation.files:
         text_output.line(console, text_output.plain(name), indent=5)
     if (
@@ -188,7 +189,7 @@ def _print_coverage(console: Console, coverage: Sequence[Row]) -> None:
         extents: dict[str, list[str]] = {}
         for row in rows:
             extents.setdefault(_extent(row), []).append(axis_words(row["axis"]))
-        words = "; ".join(f"{', '.join(axes)}: {extent}" for extent, axes in extents.items())
+        words = "; ".join(text_output.with_axes(extent, axes) for extent, axes in extents.items())
         line = f"{table}: {words}{f' ({reason})' if reason else ''}"
         text_output.line(console, text_output.plain(line, "dim"), indent=1)
 

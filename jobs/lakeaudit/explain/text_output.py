@@ -5,7 +5,7 @@ markup, and characters that are invisible or move the cursor are escaped (`forma
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,7 @@ SIZES = (
     Size(kinds=7, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
     Size(kinds=4, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
     Size(kinds=2, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+    Size(kinds=1, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
 )
 """The largest size that fits on the screen is used."""
 
@@ -130,7 +131,10 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
         line(console, _not_whole(table), indent=1)
     if size.tables and rest:
         line(console, plain(rest, STYLES["warning"]), indent=1)
-    for reason in _reasons(page, size.reasons):
+    reasons = list(_reasons(page, size.reasons))
+    if reasons and others[: size.tables]:
+        line(console, plain("Reasons:"), indent=1)
+    for reason in reasons:
         line(console, reason, indent=1)
 
 
@@ -160,9 +164,9 @@ def _not_whole(table: coverage_view.Judged) -> Text:
         if cell.state not in FINE:
             by_extent.setdefault(extent(cell), []).append(axis_words(axis))
     whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
-    parts = [words if whole else f"{', '.join(axes)}: {words}" for words, axes in by_extent.items()]
+    parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
-    parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += [f"no source: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f": {'; '.join(parts)}")
 
@@ -172,6 +176,12 @@ def extent(cell: coverage_view.Cell) -> str:
     return f"{cell.percent} of files judged" if cell.percent else cell.extent
 
 
+def with_axes(judged: str, axes: Sequence[str]) -> str:
+    """Return `partly judged: commits, duplicates`: how much was judged, and on which axes."""
+    return f"{_SHORT.get(judged, judged)}: {', '.join(axes)}"
+
+
+_SHORT = {coverage_view.NOTHING_JUDGED: "not judged"}
 FINE = ("whole", "empty")
 NAME = 48
 """Most characters of a table's name in the coverage."""
@@ -234,10 +244,19 @@ def finding(console: Console, row: Row, place: str | None = None, known: str = "
         line(console, plain(f"cause: {known}", "dim"), indent=3)
 
 
-def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
-    """Print the command that restores the file on a line of its own, or the advice for its kind."""
-    step = next_steps.way_back(row, at, marker)
-    if do := next_steps.advice(row, step):
+def next_step(
+    console: Console,
+    row: Row,
+    at: "Endpoint | None",
+    marker: str | None = None,
+    beside: Collection[str] = (),
+) -> None:
+    """Print the command that restores the file on a line of its own, or the advice for its kind.
+
+    `beside` are the kinds of all findings about the file.
+    """
+    step = next_steps.printed_step(row, at, marker, beside)
+    if do := next_steps.advice(row, step, beside):
         line(console, plain(f"do: {do}", "dim"), indent=3)
     if step is not None:
         line(console, plain(f"to {step.what}:", "dim"), indent=3)
@@ -370,7 +389,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
         if text := recovery.of_finding(row):
             line(console, plain(text, "dim"), indent=3)
         if size.steps:
-            next_step(console, row, page.reach.get(row["bucket"] or ""))
+            next_step(console, row, page.reach.get(row["bucket"] or ""), beside=page.beside(row))
     rest = page.finding_count - len(page.findings[: size.worst])
     if rest and size.worst:
         more = f"and {formatting.number(rest, 'more finding')}: lakeaudit findings {operand(page.lake)}"

@@ -145,7 +145,7 @@ def _command(
     table = next(iter(tables)) if len(tables) == 1 else None
     if blocked:
         return list_command(lake, table, kind)
-    return beside_others(repair_command(lake, table, kind, recovery.answers, causes), kind)
+    return beside_others(repair_command(lake, table, kind, recovery.plannable, causes), kind)
 
 
 def _causes(ledger_rows: Iterable[Row]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def closing(page: PageData) -> str:
 
 
 def pressing(page: PageData) -> str:
-    """Return `Open now: 5 critical, 2 error. 9 of 13 lost or changed files ... can be restored`.
+    """Return a text like `Open now: 5 critical. 9 of 13 lost or changed files can be restored, and 4 cannot`.
 
     It is empty if nothing above info is open.
     """
@@ -46,12 +46,8 @@ def _recoverable(known: recovery.Recovery) -> str:
     """Return how many lost or changed files can be restored and until when; empty if no file was lost."""
     if not known.losses:
         return ""
-    unknown = known.answers.get("unknown", 0)
-    lost = formatting.number(known.losses, "lost or changed file")
-    parts = [f"{formatting.count(known.restorable)} of {lost} can be restored"]
-    parts += [f"the first copy expires at {formatting.second(known.until)}"] if known.until else []
-    parts += [f"for {formatting.count(unknown)} it is not known"] if unknown else []
-    return f"{'; '.join(parts)}."
+    sentences = filter(None, (recovery.counted_losses(known), recovery.expiry(known)))
+    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in sentences)
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")

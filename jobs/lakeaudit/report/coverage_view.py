@@ -3,6 +3,7 @@
 A table counts as fully judged only if every file on every axis that is on was decided.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import Any
 
 from lakeaudit import formatting
 from lakeaudit import judged as judged_rows
-from lakeaudit.kinds import AXES, OPEN_OUTCOMES, says_loss
+from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, says_loss
 
 Row = Mapping[str, Any]
 
@@ -18,6 +19,8 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 """The outcomes of a file on an axis, in the order of the bars from left to right; they add up to `files`."""
 
 OPEN = OPEN_OUTCOMES
+OF_METADATA = ("missing_metadata", "table_missing")
+"""Kinds of the axis `content` about a table's log or metadata."""
 
 NOTHING_JUDGED = "nothing could be judged"
 STANDINGS = {
@@ -62,8 +65,15 @@ class Cell:
         return None if hides else formatting.share(self.share)
 
     @property
+    def own_findings(self) -> int:
+        """Return the number of findings if no catalog is read: the table's own metadata shows stale pointers, too."""
+        return self.counts["finding"] if self.state == "off" and self.axis == "pointer" else 0
+
+    @property
     def extent(self) -> str:
         """Return how much of the axis was judged: a share, or why there is none."""
+        if self.own_findings:
+            return f"{formatting.number(self.own_findings, 'finding')} from the table's own metadata"
         known = STANDINGS["part"] if self.state == "part" and self.share is not None else NOTHING_JUDGED
         return self.percent or _WITHOUT_SHARE.get(self.state, known)
 
@@ -96,6 +106,25 @@ def judged(coverage: Sequence[Row]) -> tuple[Judged, ...]:
     order = list(STANDINGS)
     views = (_table(name, rows) for name, rows in tables.items())
     return tuple(sorted(views, key=lambda table: (order.index(table.standing), table.name)))
+
+
+def metadata_findings(totals: Sequence[Row], tables: Sequence[Judged]) -> dict[str, int]:
+    """Return by table the findings about its log or metadata that its cells, which count files, do not count.
+
+    Args:
+        totals: sums of the run's findings, with table_name, kind and findings.
+        tables: the run's coverage.
+    """
+    listed: Counter[str] = Counter()
+    of_log: Counter[str] = Counter()
+    for row in totals:
+        name, kind = row["table_name"] or "", KINDS.get(row["kind"])
+        if kind is not None and kind.axis == "content":
+            listed[name] += row["findings"]
+            of_log[name] += row["findings"] if row["kind"] in OF_METADATA else 0
+    counted = {t.name: t.cells["content"].counts["finding"] for t in tables if "content" in t.cells}
+    left = {name: min(of_log[name], listed[name] - counted[name]) for name in counted}
+    return {name: number for name, number in left.items() if number > 0}
 
 
 def axes_met(coverage: Sequence[Row]) -> tuple[str, ...]:

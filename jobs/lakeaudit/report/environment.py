@@ -85,15 +85,22 @@ def environment() -> Environment:
         uri=formatting.uri,
     )
     templates.filters.update(
-        time=_time, ago=_ago, ends=_ends, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link
+        time=_time,
+        ago=_ago,
+        expires=_expires,
+        lasts=_lasts,
+        iso=_iso,
+        amount=amount,
+        spelled=spelled,
+        filter_link=_filter_link,
     )
-    templates.filters.update(number=formatting.number)
+    templates.filters.update(number=formatting.number, number_of=_number_of, filter_link=_filter_link)
     templates.globals.update(
         SINCE=SINCE, words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS
     )
     templates.globals.update(STANDINGS=coverage_view.STANDINGS, OUTCOMES=coverage_view.OUTCOMES)
     templates.globals.update(
-        at_stake=summary.AT_STAKE, command=next_steps.learn_more, way_back=next_steps.way_back
+        at_stake=summary.AT_STAKE, command=next_steps.learn_more, printed_step=next_steps.printed_step
     )
     templates.globals.update(advice=next_steps.advice, axis_words=axis_words)
     templates.globals.update(
@@ -154,13 +161,27 @@ def _ago(value: datetime | None, now: datetime, *, bare: bool = False) -> Markup
     return rel.format(" bare" if bare else "", _iso(value), exact, exact[:16], text)
 
 
-def _ends(value: datetime, now: datetime) -> Markup:
-    """Return `ends in ...` or `ended ... ago`; a script updates it when the page is opened later."""
+def _expires(value: datetime, now: datetime) -> Markup:
+    """Return `expires in ...` or `expired ... ago`; a script updates it when the page is opened later."""
+    return _end(value, now, "expiry", "expires in", "expires")
+
+
+def _lasts(value: datetime, now: datetime) -> Markup:
+    """Return `for ...` or `expired ... ago`; a script updates it when the page is opened later."""
+    return _end(value, now, "until", "for", "until")
+
+
+def _end(value: datetime, now: datetime, name: str, before: str, on_paper: str) -> Markup:
     span = formatting.rough(abs(now - value))
-    text = f"ends in {span}" if value > now else f"ended {span} ago"
-    rel = Markup('<time class="rel until" datetime="{}" title="{}" data-paper="ends {}">{}</time>')
+    text = f"{before} {span}" if value > now else f"expired {span} ago"
+    rel = Markup('<time class="rel {}" datetime="{}" title="{}" data-paper="{} {}">{}</time>')
     exact = formatting.second(value)
-    return rel.format(_iso(value), exact, exact[:16], text)
+    return rel.format(name, _iso(value), exact, on_paper, exact[:16], text)
+
+
+def _number_of(value: int, noun: str, plural: str) -> str:
+    """Return 1 discrepancy, 2 discrepancies."""
+    return f"{formatting.count(value)} {noun if value == 1 else plural}"
 
 
 def _iso(value: datetime) -> str:

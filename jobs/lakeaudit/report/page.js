@@ -18,7 +18,8 @@
       const seconds = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
       const has = (name) => time.classList.contains(name);
       const text = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (has("bare") ? "" : " ago");
-      time.textContent = has("until") ? `${seconds > 0 ? "ends" : "ended"} ${text}` : text;
+      const left = has("until") ? `for ${span(seconds)}` : `expires ${text}`;
+      time.textContent = has("until") || has("expiry") ? (seconds > 0 ? left : `expired ${text}`) : text;
     }
   }
 

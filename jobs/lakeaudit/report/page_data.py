@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting
@@ -40,8 +41,8 @@ class PageData:
         run: the row of `runs`.
         coverage: the run's rows of `coverage`.
         findings: at most MAX_FINDINGS rows of `findings`, worst first.
-        totals: over all findings, one row per (kind, severity, table_name, partition_path) with findings, files,
-            rows_at_stake, bytes_at_stake and the soonest recoverable_until.
+        totals: over all findings, one row per (kind, severity, table_name, partition_path, recoverable) with findings,
+            files, rows_at_stake, bytes_at_stake and the soonest recoverable_until.
         generated_at: time at which the page was made, UTC.
         demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
         history: None for a run before the last one: the ledger no longer has it.
@@ -69,6 +70,18 @@ class PageData:
     trend: OpenByDay | None = None
     runs: Sequence[Row] = ()
     limits: Mapping[str, timedelta] = field(default_factory=dict)
+
+    def beside(self, finding: Row) -> frozenset[str]:
+        """Return the kinds of all findings on the page about the finding's file."""
+        return self._kinds_by_place.get((finding["bucket"], finding["key"]), frozenset())
+
+    @cached_property
+    def _kinds_by_place(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        kinds: dict[tuple[str, str], set[str]] = {}
+        for row in self.findings:
+            if row["bucket"] and row["key"]:
+                kinds.setdefault((row["bucket"], row["key"]), set()).add(row["kind"])
+        return {place: frozenset(each) for place, each in kinds.items()}
 
     def names(self, finding: Row) -> Sequence[str]:
         """Return the first files of a group; empty for other findings."""

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from lakeaudit import formatting
-from lakeaudit.advice.next_steps import LOSS_KINDS
 from lakeaudit.kinds import SEVERITIES, rank
+from lakeaudit.results.recovery import Recovery
 
 Row = Mapping[str, Any]
 
@@ -39,30 +38,22 @@ class Amount:
 
 @dataclass(frozen=True)
 class Stake:
-    """The number of findings in a set, and the files, rows and bytes at stake.
-
-    `until` is the earliest time at which a recoverable file expires; None where no expiry is known.
-    """
+    """The number of findings in a set, the files, rows and bytes at stake, and how many files are recoverable."""
 
     findings: int
     files: Amount
     rows: Amount
     bytes: Amount
-    until: datetime | None
+    recovery: Recovery
 
     @classmethod
     def of(cls, totals: Sequence[Row]) -> "Stake":
-        ends = [
-            row["recoverable_until"]
-            for row in totals
-            if row["recoverable_until"] and row["kind"] in LOSS_KINDS
-        ]
         return cls(
             findings=sum(row["findings"] for row in totals),
             files=Amount.of(row["files"] for row in totals),
             rows=Amount.of(row["rows_at_stake"] for row in totals),
             bytes=Amount.of(row["bytes_at_stake"] for row in totals),
-            until=min(ends, default=None),
+            recovery=Recovery.of_sums(totals),
         )
 
 

@@ -146,7 +146,9 @@ def _worst_kinds(worst: Line, kinds: Sequence[Line]) -> str:
     rest = sum(line.stake.findings for line in lines[len(first) :])
     named = [*map(_of_kind, first), *([f"{count(rest)} of other kinds"] if rest else [])]
     where = f" in {_tables(worst.tables)}" if worst.tables else ""
-    return f"{', '.join(named)}{where}"
+    if len(named) == 1 or not where:
+        return f"{', '.join(named)}{where}"
+    return f"{count(sum(line.stake.findings for line in lines))}{where}: {', '.join(named)}"
 
 
 def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
@@ -194,7 +196,7 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         table.name for table in tables if table.standing == "part" and not _is_requested_scope(run, table)
     ]
     if part:
-        yield f"Only a part of the files could be judged in {_listed(part, len(tables))}"
+        yield _partly_judged(part, len(tables))
     expected, audited = run["tables_expected"], run["tables_audited"]
     if expected is not None and audited != expected:
         yield f"{count(audited)} of {count(expected)} tables were audited"
@@ -203,6 +205,11 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"{number(rejected, 'row')} of evidence could not be read"
     if run["status"] == "partial" and not (nothing or part or rejected or audited != expected):
         yield f"The audit is partial{_because(run['error'])}"
+
+
+def _partly_judged(part: Sequence[str], of: int) -> str:
+    """Word which tables are not fully judged: a file or a commit of them, or a whole check."""
+    return f"{count(len(part))} of {_tables(of)} {'is' if len(part) == 1 else 'are'} not fully judged ({_names(part)})"
 
 
 def _is_requested_scope(run: Row, table: Judged) -> bool:

@@ -28,7 +28,7 @@ UNRESOLVED = ("pending", "open")
 """States of a discrepancy that is not resolved."""
 
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
-_GROUP = ("kind", "severity", "table_name", "partition_path")
+_GROUP = ("kind", "severity", "table_name", "partition_path", "recoverable")
 
 
 @dataclass(frozen=True)
@@ -253,10 +253,10 @@ class Results(ResultTables):
         return {row["discrepancy_id"] for batch in batches for row in batch.to_pylist()}
 
     def totals(self, run_id: str, below: tuple[str, str] | None = None) -> list[Row]:
-        """Return sums of all findings, or of those below a (bucket, prefix), by kind, severity, table and partition.
+        """Return sums of all findings, or of those below a (bucket, prefix).
 
-        Each has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest
-        recoverable_until.
+        There is one row for each kind, severity, table, partition and answer of `recoverable`. Each has findings,
+        files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest recoverable_until.
         """
         summed = ("files", "rows_at_stake", "bytes_at_stake")
         columns = [*_GROUP, *summed, "recoverable_until"]

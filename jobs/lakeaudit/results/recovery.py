@@ -42,6 +42,9 @@ class Recovery:
         readable_until: when the first of these versions expires; None: no expiry is known.
         source: how the file of a single finding is restored.
         first_table: the table whose file expires first.
+        plannable: the same as `answers`, but a file that no plan restores counts as `no`.
+        followers: number of files that may be recoverable, and whose repair the finding `overwritten_commit` of the
+            same file describes.
     """
 
     total: int = 0
@@ -52,21 +55,27 @@ class Recovery:
     readable_until: datetime | None = None
     source: str = ""
     first_table: str | None = None
+    plannable: Mapping[str, int] = field(default_factory=dict)
+    followers: int = 0
 
     @classmethod
     def of_sums(cls, rows: Sequence[Row], number: str = "findings") -> "Recovery":
         """Return the recovery of rows that sum up discrepancies.
 
         Args:
-            rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name.
+            rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name and `by_hand`
+                (see `lake_standing.BY_HAND`).
             number: the column of the number.
         """
         answers: Counter[str] = Counter()
+        plannable: Counter[str] = Counter()
         for row in rows:
             if answer := _answer(row):
                 answers[answer] += row[number]
+                plannable[answer if row.get("by_hand") is None else "no"] += row[number]
         others = [row for row in rows if not _answer(row)]
         readable = [row for row in others if _is_readable(row)]
+        following = [row for row in rows if row.get("by_hand") == LOST_COMMIT and _answer(row) != "no"]
         until = _first_end(row for row in rows if _answer(row) == "yes")
         return cls(
             total=sum(row[number] for row in rows),
@@ -76,6 +85,8 @@ class Recovery:
             readable=sum(row[number] for row in readable),
             readable_until=_first_end(readable),
             first_table=_first_table(rows, until),
+            plannable=plannable,
+            followers=sum(row[number] for row in following),
         )
 
     @classmethod
@@ -114,10 +125,29 @@ class Recovery:
         doubt = f" ({count(unknown)} unknown)" if unknown else ""
         return f"{count(self.restorable)} of {count(self.losses)}{doubt}"
 
+    @property
+    def note(self) -> str:
+        """Return which lost or changed files another finding describes; empty if none."""
+        if not self.followers:
+            return ""
+        which = "" if self.followers == self.losses else f"for {count(self.followers)} "
+        return f"{which}see {LOST_COMMIT} of the same file{'s' if self.followers > 1 else ''}"
+
+    @property
+    def without_end(self) -> str:
+        """Return why no expiry is known, for a column with the end of the recovery."""
+        if not self.losses:
+            return "no lost file"
+        if self.restorable:
+            return "no expiry date known"
+        return "not known" if self.answers.get("unknown") else "no"
+
 
 def brief(recovery: Recovery, now: datetime | None = None) -> str:
     """Return the text of a column: `9 of 13, until 2026-12-09 00:00:00Z`, or `no automatic repair`."""
-    return _joined(recovery.amount, _until(recovery.end, now))
+    joint = ", " if recovery.losses else " "
+    until = joint.join(filter(None, (recovery.amount, _until(recovery.end, now))))
+    return "; ".join(filter(None, (until, recovery.note)))
 
 
 def sentence(
@@ -146,21 +176,46 @@ def sentence(
 
 
 def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> str:
-    """Return how many of the lost or changed files are recoverable, and until when the first one is."""
+    """Return how many of the lost or changed files can be restored, and when the first copy expires."""
     if recovery.total == 1:
         return losses(recovery, now)
-    unknown = recovery.answers.get("unknown", 0)
-    files = number(recovery.losses, "lost or changed file")
-    of_severity = f" of severity {severity}" if severity else ""
-    are = "is" if recovery.losses == 1 else "are"
-    end = _until(recovery.until, now)
     table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
-    parts = [
-        f"{count(recovery.restorable)} of {files}{of_severity} {are} recoverable",
-        f"the first one {end}{table}" if end else "",
-        f"unknown for {count(unknown)}" if unknown else "",
-    ]
-    return _joined(*parts)
+    end = expiry(recovery, now)
+    return "; ".join(filter(None, (counted_losses(recovery, severity), f"{end}{table}" if end else "")))
+
+
+def counted_losses(recovery: Recovery, severity: str = "") -> str:
+    """Return `4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known`.
+
+    Args:
+        recovery: of at least one lost or changed file.
+        severity: the only severity that `recovery` counts; named in the text.
+    """
+    yes, no, unknown = (recovery.answers.get(answer, 0) for answer in ("yes", "no", "unknown"))
+    of_severity = f" of severity {severity}" if severity else ""
+    files = f"{number(recovery.losses, 'lost or changed file')}{of_severity}"
+    whole = {
+        yes: f"{files} can be restored",
+        no: f"{files} cannot be restored",
+        unknown: f"for {files} it is not known whether {'it' if unknown == 1 else 'they'} can be restored",
+    }
+    if recovery.losses in whole:
+        return whole[recovery.losses]
+    parts = [f"{count(yes)} of {files} can be restored"] if yes else []
+    parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
+    parts += [f"for {count(unknown)} it is not known"] if unknown else []
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def expiry(recovery: Recovery, now: datetime | None = None) -> str:
+    """Return `the first copy expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
+    if recovery.until is None:
+        return ""
+    copy = "the first copy" if recovery.restorable > 1 else "the copy"
+    if now is not None and recovery.until <= now:
+        return f"{copy} expired at {second(recovery.until)}"
+    left = "" if now is None else f" ({age(now, recovery.until)} left)"
+    return f"{copy} expires at {second(recovery.until)}{left}"
 
 
 def _other(findings: int) -> str:
@@ -182,8 +237,11 @@ def of_finding(row: Row, now: datetime | None = None) -> str:
 
 def _repair(recovery: Recovery) -> str:
     """Return how discrepancies without a lost file are repaired."""
+    if recovery.readable > 1:
+        first = ", the first one" if recovery.readable_until else ""
+        return f"{NO_REPAIR}; the older object versions are readable{first}"
     if recovery.readable:
-        return f"{NO_REPAIR}, {READABLE}"
+        return f"{NO_REPAIR}; the older object version is readable"
     if not recovery.repairable:
         return NO_REPAIR
     if recovery.repairable == recovery.total:

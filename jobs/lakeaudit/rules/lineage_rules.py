@@ -6,6 +6,7 @@ The rows are those of schemas.LINEAGE. The rules of this table have verdicts on 
 from collections.abc import Mapping
 
 from lakeaudit.evidence import lineage
+from lakeaudit.kinds import CHECKPOINT_DIFFERS
 from lakeaudit.rules.expr import Expr, col, lit
 from lakeaudit.rules.rule import CONSISTENT, UNDECIDED, Rule, ordered
 
@@ -44,7 +45,7 @@ LINEAGE: tuple[Rule, ...] = (
          "no version of the table can be read"),
         ("table_unknown", "claims_missing_table", UNDECIDED),
         ("checkpoint_short", "claims_short_checkpoint", "missing_metadata",
-         "query engines begin at this checkpoint, and read other files than the commits list"),
+         CHECKPOINT_DIFFERS),
         ("state_lists_less", "claims_less_listed", "missing_metadata",
          "a version of a table never changes, so its files were lost or replaced"),
         ("hint_broken", "claims_broken_hint", "missing_metadata:warning",

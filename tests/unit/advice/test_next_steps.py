@@ -9,7 +9,7 @@ import pytest
 
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.aws_commands import Step
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import CHECKPOINT_DIFFERS, KINDS
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders import pagedata
 
@@ -346,3 +346,45 @@ FINDINGS = "lakeaudit findings 'my lake.yaml' --run-id r1 --kind "
 ])  # fmt: skip
 def test_the_command_that_tells_more(finding: dict[str, Any], said: str) -> None:
     assert next_steps.learn_more("my lake.yaml", "r1", finding) == said
+
+
+def metadata(**given: Any) -> dict[str, Any]:
+    known = {
+        "recoverable": "unknown",
+        "storage_size": 7,
+        "recovery_version_id": "v",
+        "manifest_kind": "delta",
+    }
+    return pagedata.finding("missing_metadata", "t/_delta_log/2.checkpoint.parquet", **{**known, **given})
+
+
+RENAME, RESTORE = "Rename the checkpoint and delete the hint _last_checkpoint", "Restore each file from"
+
+
+@pytest.mark.parametrize(
+    ("row", "beside", "begin"),
+    [
+        (metadata(explanation=f"2 files differ; {CHECKPOINT_DIFFERS}"), (), RENAME),
+        (metadata(explanation="this file is torn"), (), RESTORE),
+        (metadata(explanation=None), ("missing_metadata", "dropped"), RESTORE),
+        (
+            metadata(),
+            ("missing_metadata", "overwritten_commit"),
+            "Follow the advice of the finding overwritten_commit",
+        ),
+        (pagedata.dropped(1), ("dropped", "overwritten_commit"), "Restore the file while"),
+    ],
+)
+def test_only_the_advice_that_applies_is_printed(
+    row: dict[str, Any], beside: tuple[str, ...], begin: str
+) -> None:
+    assert next_steps.to_do_for(row, beside).startswith(begin)
+
+
+def test_a_torn_commit_is_restored_by_the_step_of_the_finding_about_its_lost_content() -> None:
+    row = metadata(recoverable="yes", recovery="older_version")
+    step = next_steps.printed_step(row)
+    assert step is not None
+    assert next_steps.advice(row, step) == ""
+    assert next_steps.printed_step(row, beside=("overwritten_commit",)) is None
+    assert [next_steps.is_by_hand(each) for each in (row, row | {"storage_size": None})] == [True, False]

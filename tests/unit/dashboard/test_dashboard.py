@@ -605,7 +605,7 @@ def test_new_results_show_without_a_restart(lake: str, place: Location, publishe
     )
     assert [each.value for each in driver.run().title] == ["1 dropped in 1 table"]
     session._versions.clear()  # five seconds later
-    assert [each.value for each in driver.run().title] == ["1 dropped, 1 lost commit in 1 table"]
+    assert [each.value for each in driver.run().title] == ["2 in 1 table: 1 dropped, 1 lost commit"]
 
 
 def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
     assert verdict.notes == (
-        "1 of 2 lost or changed files of severity critical are recoverable",
+        "1 of 2 lost or changed files of severity critical can be restored, and 1 cannot",
         "Also 1 info",
     )
 

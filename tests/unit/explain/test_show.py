@@ -61,7 +61,7 @@ def test_tables_fit_the_terminal(page: object, width: int) -> None:
         (pagedata.healthy, "OK: No finding of severity warning or higher in 5 tables"),
         (
             pagedata.broken,
-            "CRITICAL: 10 dropped, 1 lost commit, 1 size mismatch in 3 tables (the audit is partial)",
+            "CRITICAL: 12 in 3 tables: 10 dropped, 1 lost commit, 1 size mismatch (the audit is partial)",
         ),
         (pagedata.undecided, "UNDECIDED: Could not judge anything"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.report import summary
-from lakeaudit.results.recovery import Recovery, brief, of_finding, sentence
+from lakeaudit.results.recovery import Recovery, brief, expiry, of_finding, sentence
 
 END = datetime(2026, 12, 9, tzinfo=UTC)
 
@@ -28,31 +28,50 @@ def row(
 
 LOST_COMMIT = row("overwritten_commit")
 
-UNTIL = "until 2026-12-09 00:00:00Z"
+EXPIRES = "expires at 2026-12-09 00:00:00Z"
 OTHERS = "reconcile may repair 3 other findings (the plan decides); 1 other finding has no automatic repair"
 SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([], ""),
     ([row()], "recoverable: yes, until 2026-12-09 00:00:00Z"),
     ([row(recoverable="no")], "recoverable: no"),
-    ([row(recoverable="no", number=3)], "0 of 3 lost or changed files are recoverable"),
-    ([row(recoverable=None, number=3)], "0 of 3 lost or changed files are recoverable, unknown for 3"),
+    ([row(recoverable="no", number=3)], "3 lost or changed files cannot be restored"),
+    (
+        [row(recoverable=None, number=3)],
+        "for 3 lost or changed files it is not known whether they can be restored",
+    ),
     (
         [row(recoverable="no"), row(recoverable="unknown")],
-        "0 of 2 lost or changed files are recoverable, unknown for 1",
+        "1 of 2 lost or changed files cannot be restored, and for 1 it is not known",
     ),
-    ([row(number=9, recoverable_until=None)], "9 of 9 lost or changed files are recoverable"),
+    ([row(number=9, recoverable_until=None)], "9 lost or changed files can be restored"),
     (
         [row(number=9), row(recoverable="no", number=4)],
-        "9 of 13 lost or changed files are recoverable, the first one until 2026-12-09 00:00:00Z",
+        f"9 of 13 lost or changed files can be restored, and 4 cannot; the first copy {EXPIRES}",
+    ),
+    (
+        [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
+        f"4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known; the first copy {EXPIRES}",
+    ),
+    (
+        [row(), row(recoverable="no")],
+        f"1 of 2 lost or changed files can be restored, and 1 cannot; the copy {EXPIRES}",
     ),
     (
         [row(number=2), row("phantom", None, 3), row("unclassified", None)],
-        f"2 of 2 lost or changed files are recoverable, the first one {UNTIL}; {OTHERS}",
+        f"2 lost or changed files can be restored; the first copy {EXPIRES}; {OTHERS}",
+    ),
+    (
+        [row(), row("unclassified", None)],
+        f"1 lost or changed file can be restored; the copy {EXPIRES}; 1 other finding has no automatic repair",
     ),
     ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
     ([row("phantom", None, 2), row("unclassified", None)], "reconcile may repair 2 of 3; the plan decides"),
-    ([LOST_COMMIT], "no automatic repair, older object version readable, until 2026-12-09 00:00:00Z"),
+    ([LOST_COMMIT], "no automatic repair; the older object version is readable until 2026-12-09 00:00:00Z"),
+    (
+        [LOST_COMMIT, LOST_COMMIT],
+        "no automatic repair; the older object versions are readable, the first one until 2026-12-09 00:00:00Z",
+    ),
 ]
 
 
@@ -65,13 +84,74 @@ def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
     assert (recovery.until, recovery.first_table) == (END, "orders")
-    assert sentence(recovery, with_table=True).endswith(", the first one until 2026-12-09 00:00:00Z (orders)")
+    assert sentence(recovery, with_table=True).endswith(f"; the first copy {EXPIRES} (orders)")
 
 
 @pytest.mark.parametrize(("past", "words"), [(-2, "(2 h left)"), (0, "(passed)"), (2, "(passed)")])
 def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
     now = END + timedelta(hours=past)
     assert brief(Recovery.of_sums([row()]), now) == f"yes, until 2026-12-09 00:00:00Z {words}"
+
+
+@pytest.mark.parametrize(
+    ("past", "words"),
+    [
+        (None, EXPIRES),
+        (-2, f"{EXPIRES} (2 h left)"),
+        (0, "expired at 2026-12-09 00:00:00Z"),
+    ],
+)
+def test_the_copy_of_a_file_expires(past: int | None, words: str) -> None:
+    now = None if past is None else END + timedelta(hours=past)
+    assert expiry(Recovery.of_sums([row()]), now) == f"the copy {words}"
+    assert expiry(Recovery.of_sums([row(number=2)]), now) == f"the first copy {words}"
+    assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
+
+
+BY_HAND = row("missing_metadata", by_hand="")
+FOLLOWER = row("missing_metadata", by_hand="overwritten_commit")
+SEE = "see overwritten_commit of the same file"
+
+
+@pytest.mark.parametrize(
+    ("rows", "plannable", "words"),
+    [
+        ([row()], {"yes": 1}, "yes, until 2026-12-09 00:00:00Z"),
+        ([BY_HAND], {"no": 1}, "yes, until 2026-12-09 00:00:00Z"),
+        ([FOLLOWER], {"no": 1}, f"yes, until 2026-12-09 00:00:00Z; {SEE}"),
+        (
+            [FOLLOWER, row("missing_metadata", "unknown", by_hand="")],
+            {"no": 2},
+            f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; for 1 {SEE}",
+        ),
+        ([FOLLOWER, FOLLOWER], {"no": 2}, f"2 of 2, until 2026-12-09 00:00:00Z; {SEE}s"),
+        (
+            [FOLLOWER | {"recoverable": "no"}, row()],
+            {"no": 1, "yes": 1},
+            "1 of 2, until 2026-12-09 00:00:00Z",
+        ),
+    ],
+)
+def test_a_file_that_no_plan_restores(
+    rows: list[dict[str, Any]], plannable: dict[str, int], words: str
+) -> None:
+    recovery = Recovery.of_sums(rows)
+    assert recovery.plannable == plannable
+    assert brief(recovery) == words
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([row("phantom", None)], "no lost file"),
+        ([LOST_COMMIT], "no lost file"),
+        ([row(recoverable="no")], "no"),
+        ([row(recoverable="no"), row(recoverable="unknown")], "not known"),
+        ([row(recoverable="no"), row(recoverable_until=None)], "no expiry date known"),
+    ],
+)
+def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
+    assert Recovery.of_sums(rows).without_end == words
 
 
 @pytest.mark.parametrize(
@@ -97,4 +177,4 @@ def test_the_lost_version_of_a_commit_is_readable_and_not_recoverable() -> None:
     recovery = Recovery.of_sums([LOST_COMMIT])
     assert (recovery.restorable, recovery.losses, recovery.until) == (0, 0, None)
     sums = dict.fromkeys(("files", "rows_at_stake", "bytes_at_stake"))
-    assert summary.Stake.of([LOST_COMMIT | sums]).until is None
+    assert summary.Stake.of([LOST_COMMIT | sums]).recovery.until is None

@@ -351,7 +351,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     assert row.one("th").full_text == "critical dropped"
     assert told == {
         "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "since": "1 d 2 h",
-        "cause": "not known", "recoverable": "9 of 10, the first recovery ends in 2 d",
+        "cause": "not known", "recoverable": "9 of 10, the first copy expires in 2 d",
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
     assert typed.one("code").text == (
@@ -404,7 +404,7 @@ def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: sum
     """A file with findings of two severities is counted once; findings at info are not counted."""
     rows = [
         {"kind": "dropped", "severity": severity, "table_name": "t", "partition_path": None, "findings": 1, "files": 1,
-         "rows_at_stake": rows, "bytes_at_stake": None, "recoverable_until": None}
+         "rows_at_stake": rows, "bytes_at_stake": None, "recoverable": None, "recoverable_until": None}
         for severity, rows in found
     ]  # fmt: skip
     (line,) = summary.by_table(rows)

@@ -24,7 +24,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("only info", [OLD], [FINE], ONE, "fine", QUIET),
     ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
-    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part of the files could be judged in 1 of 1 table (t)"),
+    ("in part", [], [PART], ONE, "unjudged", ALL + "1 of 1 table is not fully judged (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
      "No finding of severity warning or higher in the requested part of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
@@ -77,8 +77,9 @@ def test_rejected_rows_are_a_doubt() -> None:
 def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
     notes = [note.full_text for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert (
-        notes[0] == "9 of 11 lost or changed files of severity critical are recoverable, "
-        "the first one until 2026-03-04 03:12:09Z (sales.orders), unknown for 1; "
+        notes[0]
+        == "9 of 11 lost or changed files of severity critical can be restored, 1 cannot, and for 1 it is "
+        "not known; the first copy expires at 2026-03-04 03:12:09Z (sales.orders); "
         "1 other finding has no automatic repair"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
@@ -175,3 +176,28 @@ def test_evidence_up_to_is_the_oldest_cut_that_anything_was_decided_on() -> None
         {**BLIND, "axis": "duplicate", "storage_cut_from": older},
     ]
     assert coverage_view.judged(rows)[0].evidence_up_to == old
+
+
+def test_findings_without_a_catalog_come_from_the_tables_own_metadata() -> None:
+    off = pagedata.covered("t", "pointer", files=0, status="off", reason="no catalog is configured")
+    page = parse(render(pagedata.page([LOST], [FINE, off | {"findings": 1}])))
+    words = page.one("section", id="coverage").one("td", **{"data-h": "catalog pointers"}).full_text
+    assert words == "1 finding from the table's own metadata no catalog is configured"
+
+
+@pytest.mark.parametrize(
+    ("found", "counted", "more"),
+    [
+        ([pagedata.finding("missing_metadata", "log/1")], 0, {"t": 1}),
+        ([pagedata.finding("missing_metadata", "log/1")], 1, {}),
+        ([pagedata.finding("missing_metadata", "log/1"), pagedata.dropped(1)], 1, {"t": 1}),
+        ([pagedata.dropped(1)], 0, {}),
+        ([pagedata.finding("overwritten_commit", "log/1")], 0, {}),
+    ],
+)
+def test_a_finding_about_a_log_is_counted_beside_the_files(
+    found: list[Any], counted: int, more: dict[str, int]
+) -> None:
+    rows = [row | {"table_name": "t"} for row in found]
+    tables = coverage_view.judged([pagedata.covered("t", findings=counted)])
+    assert coverage_view.metadata_findings(pagedata.totals(rows), tables) == more

@@ -96,6 +96,39 @@ def test_how_a_finding_stands(
     assert sorted((row["standing"], row["kind"], row["findings"]) for row in found) == standing
 
 
+def torn(key: str, kind: str = "missing_metadata", size: int | None = 0) -> Row:
+    return finding(kind, key, recoverable="yes", storage_size=size)
+
+
+BY_HAND: list[tuple[str, list[Row], list[tuple[str, str | None]]]] = [
+    ("a lost file is restored by a plan", [torn("log/1", size=None)], [("missing_metadata", None)]),
+    ("a torn one is not", [torn("log/1")], [("missing_metadata", "")]),
+    (
+        "a commit that was overwritten has advice of its own",
+        [torn("log/1"), torn("log/1", "overwritten_commit", None)],
+        [("missing_metadata", "overwritten_commit"), ("overwritten_commit", None)],
+    ),
+    (
+        "that of another file does not count",
+        [torn("log/1"), torn("log/2", "overwritten_commit", None)],
+        [("missing_metadata", ""), ("overwritten_commit", None)],
+    ),
+    ("nor does a torn data file", [torn("a", "size_mismatch")], [("size_mismatch", None)]),
+]
+
+
+@pytest.mark.parametrize("past", [False, True])
+@pytest.mark.parametrize(
+    ("found", "by_hand"), [each[1:] for each in BY_HAND], ids=[each[0] for each in BY_HAND]
+)
+def test_files_that_no_plan_restores_are_marked(
+    place: Location, found: list[Row], by_hand: list[tuple[str, str | None]], past: bool
+) -> None:
+    publish(place, runs=[run()], findings=found, discrepancies=[discrepancy(each) for each in found])
+    rows = lake_standing(Results(place, Clients(), LAKE), run(), LATER, past=past)
+    assert sorted((row["kind"], row["by_hand"]) for row in rows) == by_hand
+
+
 def test_of_a_run_before_the_last_only_its_own_findings_are_known(place: Location) -> None:
     second_run(place, discrepancies=[discrepancy(STALE)])
     assert page(place, "r1").history is None

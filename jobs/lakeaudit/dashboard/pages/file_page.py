@@ -197,7 +197,7 @@ def _sentences(session: PageSession, row: Row) -> Iterator[str]:
 
 def _restore(session: PageSession, row: Row) -> None:
     """Show advice for the kind, and the commands that restore the file."""
-    if do := next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"]):
+    if do := next_steps.to_do_for(row):
         widgets.plain(f"What to do: {do}")
     at = session.results.clients.endpoint(row["bucket"] or "")
     step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)
@@ -211,7 +211,8 @@ def _restore(session: PageSession, row: Row) -> None:
 
 def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:
     """Show the command that plans the repair, if one is possible now, and the one that explains more."""
-    repairable = next_steps.may_be_repaired(row["kind"], {row["recoverable"]: 1})
+    planned = next_steps.may_be_repaired(row["kind"], {row["recoverable"]: 1})
+    repairable = planned and not next_steps.is_by_hand(row)
     plan = _plan(session, row)
     if len(unresolved) > 1:
         same_kind = sum(each["kind"] == row["kind"] for each in unresolved) > 1

@@ -192,8 +192,16 @@ def sentences(session: PageSession, each: Broken) -> Iterator[str]:
         yield f"Why: {each.why}" + (" (one of them)." if each.number > 1 else ".")
     recoverable = sentence(each.recovery, session.now)
     yield f"{recoverable[:1].upper()}{recoverable[1:]}."
-    only_no = "no" if each.answers.get("no") == each.number else None
-    if do := next_steps.to_do(each.kind, only_no, each.manifest_kind):
+    only_no = "no" if each.recovery.answers.get("no") == each.number else None
+    why = each.why if each.number == 1 else None
+    alone = {
+        "kind": each.kind,
+        "recoverable": only_no,
+        "manifest_kind": each.manifest_kind,
+        "explanation": why,
+    }
+    beside = (next_steps.LOST_COMMIT,) if each.recovery.followers == each.number else ()
+    if do := next_steps.to_do_for(alone, beside):
         yield f"What to do: {do}"
 
 

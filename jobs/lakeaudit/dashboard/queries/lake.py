@@ -334,10 +334,11 @@ def headline(results: Results, run: Row, lake: Lake, now: datetime, tables: Sequ
 
 
 def _totals(results: Results, run_id: str) -> list[Row]:
-    sql = f"""SELECT kind, severity, table_name, NULL AS partition_path, count(*) AS findings, sum(files) AS files,
-            sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
+    sql = f"""SELECT kind, severity, table_name, NULL AS partition_path, recoverable, count(*) AS findings,
+            sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
             min(recoverable_until) AS recoverable_until
-        FROM findings WHERE run_id = {text(run_id)} GROUP BY kind, severity, table_name, {UNKNOWN_PARTS}"""
+        FROM findings WHERE run_id = {text(run_id)} GROUP BY kind, severity, table_name, recoverable,
+            {UNKNOWN_PARTS}"""
     return ask(results, sql, "findings")
 
 

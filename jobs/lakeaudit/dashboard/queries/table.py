@@ -15,7 +15,7 @@ from lakeaudit.report.summary import Amount
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, text, texts
-from lakeaudit.results.summaries.lake_standing import UNKNOWN_PARTS, standing
+from lakeaudit.results.summaries.lake_standing import BY_HAND, UNKNOWN_PARTS, standing, with_commits
 
 PAGE_ROWS = 50
 """Number of discrepancies on a page of a list."""
@@ -59,7 +59,8 @@ class Broken:
 
     @property
     def answers(self) -> Mapping[str, int]:
-        return self.recovery.answers
+        """Return the answers for plans, see `commands_for_table`."""
+        return self.recovery.plannable
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,15 @@ def of_table(label: str) -> str:
 
 def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
     """Return the unresolved discrepancies of a table by kind, worst and most first."""
+    unresolved = f"state <> 'resolved' AND {of_table(table)}"
     sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
+            {BY_HAND} AS by_hand,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
             min(first_seen_at) AS since, min(recoverable_until) AS recoverable_until,
             count(*) FILTER (WHERE reopened > 0) AS again,
             min(explanation) AS why, min(manifest_kind) AS manifest_kind
-        FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
-        GROUP BY kind, severity, standing, recoverable, cause, {UNKNOWN_PARTS}"""
+        FROM discrepancies {with_commits("discrepancies", unresolved)} WHERE {unresolved}
+        GROUP BY kind, severity, standing, recoverable, cause, {BY_HAND}, {UNKNOWN_PARTS}"""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         groups.setdefault((row["kind"], row["severity"], row["standing"]), []).append(row)

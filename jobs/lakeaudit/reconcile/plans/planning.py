@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.advice.next_steps import to_do
+from lakeaudit.advice.next_steps import to_do_for
 from lakeaudit.config import Lake, Table
 from lakeaudit.keys import digest, uri_of
 from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
@@ -213,7 +213,7 @@ class Planner:
         return next((table for table in tables if table.name == row["table_name"]), None)
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
-        do = to_do(row["kind"], manifest_kind=row["manifest_kind"])
+        do = to_do_for({**row, "recoverable": None})
         reasons = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": do}
         return self._step(row, NEEDS_PERSON, {}, reasons, "", "", "")
 

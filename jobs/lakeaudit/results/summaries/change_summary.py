@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.advice.next_steps import LOST_LOG
 from lakeaudit.kinds import WHOLE_PARTITION
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
@@ -59,9 +60,9 @@ class Change:
     Files, rows and bytes are None where no finding states them, and a lower bound if a finding does not state them:
     `unstated` counts these findings by field. `since` is the earliest time at which one of them was
     caused, by a request or a delete marker; where that is unknown, or all are resolved, the time it was first seen.
-    `recoverable` counts yes, no and unknown, `until` is when the first recoverable file expires; `cause` describes the
-    cause of most of them, `causes` has all known ones; `example` is a file, `back` the row of one recoverable file with
-    the columns that its restore command needs.
+    `recoverable` counts yes, no and unknown, `by_hand` those of them that no plan restores; `until` is when the first
+    recoverable file expires; `cause` describes the cause of most of them, `causes` has all known ones; `example` is a
+    file, `back` the row of one recoverable file with the columns that its restore command needs.
     """
 
     table: str | None
@@ -80,6 +81,7 @@ class Change:
     """Those of the partitions that lost every file."""
     more_partitions: int = 0
     recoverable: Mapping[str, int] = field(default_factory=dict)
+    by_hand: Mapping[str, int] = field(default_factory=dict)
     until: datetime | None = None
     cause: str | None = None
     causes: tuple[str, ...] = ()
@@ -91,6 +93,8 @@ class Change:
     def recovery(self) -> Recovery:
         """Return how many are recoverable; those without an answer count as their kind implies."""
         unanswered = self.number - sum(self.recoverable.values())
+        by_hand = [(answer, number, "") for answer, number in self.by_hand.items()]
+        others = [(answer, n - self.by_hand.get(answer, 0), None) for answer, n in self.recoverable.items()]
         return Recovery.of_sums(
             [
                 {
@@ -99,8 +103,9 @@ class Change:
                     "recoverable": answer,
                     "recoverable_until": self.until,
                     "findings": number,
+                    "by_hand": why,
                 }
-                for answer, number in [*self.recoverable.items(), (None, unanswered)]
+                for answer, number, why in [*by_hand, *others, (None, unanswered, None)]
                 if number > 0
             ]
         )
@@ -132,6 +137,8 @@ def _changes(changed: pa.Table | None) -> list[Change]:
         return []
     changed = changed.append_column("by", _caused_by(changed))
     partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
+    in_storage = pc.and_(pc.equal(changed["kind"], LOST_LOG), pc.is_valid(changed["storage_size"]))
+    by_hand = _counts(changed.filter(in_storage), "recoverable")
     whole = _counts(changed.filter(pc.starts_with(changed["explanation"], WHOLE_PARTITION)), "partition_path")
     causes = _counts(changed, "by")
     is_file = pc.equal(changed["subject_type"], "file")
@@ -142,7 +149,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
-        (_change(row, partitions, whole, recoverable, causes) for row in grouped),
+        (_change(row, partitions, whole, recoverable, by_hand, causes) for row in grouped),
         key=lambda change: (
             change.table or "",
             change.transition,
@@ -199,7 +206,9 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _SAME)
 
 
-def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts, causes: _Counts) -> Change:
+def _change(
+    row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts, by_hand: _Counts, causes: _Counts
+) -> Change:
     places = partitions.get(_key(row), Counter())
     named = sorted(places.items(), key=lambda place: (-place[1], place[0]))[:NAMED]
     return Change(
@@ -218,6 +227,7 @@ def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts,
         whole=tuple(name for name, _ in named if name in whole.get(_key(row), ())),
         more_partitions=len(places) - len(named),
         recoverable=dict(recoverable.get(_key(row), Counter())),
+        by_hand=dict(by_hand.get(_key(row), Counter())),
         until=row["recoverable_until_min"],
         cause=_most_common(causes.get(_key(row), Counter()), row["count_all"]),
         causes=tuple(sorted(causes.get(_key(row), Counter()))),

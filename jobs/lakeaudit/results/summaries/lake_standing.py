@@ -6,6 +6,7 @@ the other tables are still open.
 
 from datetime import datetime
 
+from lakeaudit.advice.next_steps import LOST_COMMIT, LOST_LOG
 from lakeaudit.kinds import CONTENT_LOST, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
@@ -18,6 +19,19 @@ UNKNOWN_PARTS = "files IS NULL, rows_at_stake IS NULL, bytes_at_stake IS NULL"
 _SUMS = """count(*) AS findings, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake,
     sum(bytes_at_stake) AS bytes_at_stake, min(recoverable_until) AS recoverable_until"""
 _BY = "kind, severity, table_name, recoverable"
+BY_HAND = f"""CASE WHEN kind = '{LOST_LOG}' AND storage_size IS NOT NULL
+    THEN CASE WHEN twice_key IS NULL THEN '' ELSE '{LOST_COMMIT}' END END"""
+"""SQL for lost or changed files that no plan restores (`next_steps.is_by_hand`); else null.
+
+It is the kind of the finding about the same file that describes the repair, or an empty text.
+"""
+
+
+def with_commits(table: str, condition: str) -> str:
+    """Return SQL that joins rows of a result table with the lost commits among them, for `BY_HAND`."""
+    twice = f"SELECT DISTINCT bucket AS twice_bucket, key AS twice_key FROM {table}"
+    return f"""LEFT JOIN ({twice} WHERE kind = '{LOST_COMMIT}' AND {condition}) AS twice
+        ON twice_bucket = {table}.bucket AND twice_key = {table}.key"""
 
 
 def standing(now: datetime) -> str:
@@ -27,7 +41,7 @@ def standing(now: datetime) -> str:
 
 
 def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> list[Row]:
-    """Return sums by standing, kind, severity, table and whether it is recoverable.
+    """Return sums by standing, kind, severity, table, whether it is recoverable, and `BY_HAND`.
 
     `standing` is open, pending or accepted, from the ledger; or found: a finding of the run that the ledger does not
     follow, as in a suspect run. In a run that is `past` (see `is_past`) every finding is `found`: the ledger no longer
@@ -35,8 +49,10 @@ def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> l
     """
     if past or results.delta("discrepancies") is None:
         return _unfollowed_findings(results, run["run_id"], "")
-    held = f"""SELECT {_BY}, {standing(now)} AS standing, {_SUMS} FROM discrepancies WHERE state <> 'resolved'
-        GROUP BY {_BY}, standing, {UNKNOWN_PARTS}"""
+    unresolved = "state <> 'resolved'"
+    held = f"""SELECT {_BY}, {BY_HAND} AS by_hand, {standing(now)} AS standing, {_SUMS}
+        FROM discrepancies {with_commits("discrepancies", unresolved)} WHERE {unresolved}
+        GROUP BY {_BY}, {BY_HAND}, standing, {UNKNOWN_PARTS}"""
     known = "LEFT ANTI JOIN held ON held.discrepancy_id = findings.discrepancy_id"
     return ask(results, held, "discrepancies") + _unfollowed_findings(results, run["run_id"], known)
 
@@ -99,6 +115,8 @@ def is_past(results: Results, run: Row) -> bool:
 def _unfollowed_findings(results: Results, run_id: str, but_for: str) -> list[Row]:
     held = ", held AS (SELECT discrepancy_id FROM discrepancies)" if but_for else ""
     tables = ("findings", "discrepancies") if but_for else ("findings",)
-    sql = f"""{held} SELECT {_BY}, 'found' AS standing, {_SUMS} FROM findings {but_for}
-        WHERE run_id = {text(run_id)} GROUP BY {_BY}, {UNKNOWN_PARTS}"""
+    of_run = f"run_id = {text(run_id)}"
+    sql = f"""{held} SELECT {_BY}, {BY_HAND} AS by_hand, 'found' AS standing, {_SUMS}
+        FROM findings {but_for} {with_commits("findings", of_run)}
+        WHERE {of_run} GROUP BY {_BY}, {BY_HAND}, {UNKNOWN_PARTS}"""
     return ask(results, sql, *tables)
