@@ -29,6 +29,7 @@ from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
+from tests.builders.refusals import DENIED, UNAVAILABLE, Refusals, refusing
 from tests.builders.repair_plans import (
     Keys,
     RepairPlans,
@@ -326,6 +327,23 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
     assert (mending.undo().exit_code, keys_of(shop)[lost]) == (0, before)
     assert not [key for key in keys_of(shop) if "canary" in key]
     assert "Uploads" not in shop.s3.list_multipart_uploads(Bucket=shop.bucket)
+
+
+@pytest.mark.parametrize("answer", [DENIED, UNAVAILABLE])
+@pytest.mark.parametrize("request_", ["PUT", "DELETE"])
+def test_a_test_of_the_store_that_fails_proves_nothing(
+    broken: RepairPlans, answer: tuple[str, str], request_: str
+) -> None:
+    def of_canary(request: str) -> bool:
+        return request.startswith(request_) and "canary" in request
+
+    with refusing(Refusals(of_canary, first=0, answer=answer, retried=False)):
+        broken.apply()
+    refused = answer == UNAVAILABLE or request_ == "PUT"  # no step here deletes on a condition
+    tested = {status for status in broken.statuses().values() if status != "applied"}
+    assert tested == ({"failed"} if refused else set())
+    if refused:
+        assert (broken.apply().exit_code, {*broken.statuses().values()}) == (0, {"applied"})
 
 
 def test_copies_are_used_where_their_condition_is_honoured(

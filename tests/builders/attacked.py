@@ -432,14 +432,14 @@ def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
         wrong.append(f"written after the other took over: {strike.written}")
     if held and ended.code not in (13, *ENDS[which.command]):
         wrong.append(f"ended with {ended.code}: {ended.output[-600:]}")
-    state = plans_once(_without_canaries(one.state()), which.command)
+    state = plans_once(without_canaries(one.state()), which.command)
     wrong.append(difference(state, one.expected[which.command]))
     told = "\n".join(filter(None, wrong))
     request = strike.requests[which.at] if which.at is not None else ""
     return told and f"{which} ({request}, {'with' if held else 'without'} the lease, {ended.code}): {told}"
 
 
-def _without_canaries(state: dict[str, Any]) -> dict[str, Any]:
+def without_canaries(state: dict[str, Any]) -> dict[str, Any]:
     """The canary of a request that was on its way when the other run removed all of them stays until the next run."""
     objects = {at: each for at, each in state["objects"].items() if ".lakeaudit-canary/" not in at[1]}
     return {**state, "objects": objects}

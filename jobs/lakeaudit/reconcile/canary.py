@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
 from lakeaudit.keys import Location, digest
 from lakeaudit.runtime.connections.aws import Clients
-from lakeaudit.runtime.connections.aws_failures import is_condition_refused
+from lakeaudit.runtime.connections.aws_failures import explain, is_condition_refused
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -41,7 +42,7 @@ class Forms:
         self._clients = clients
         self._results = results
         self._require_lease = require_lease
-        self._honoured: dict[str, frozenset[str]] = {}
+        self._honoured: dict[str, frozenset[str] | SourceError] = {}
         self._others: dict[str, bool] = {}
         self._lock = Lock()
 
@@ -53,15 +54,23 @@ class Forms:
             return self._others[name]
 
     def honoured(self, bucket: str) -> frozenset[str]:
-        """Return the forms that failed on a wrong condition; none if no canary can be written."""
+        """Return the forms that failed on a wrong condition.
+
+        Raises:
+            SourceError: a canary cannot be written, or a request to it failed for a reason that may pass; this run
+                does not know then which forms the store honours.
+        """
         with self._lock:
             if bucket not in self._honoured:
                 self._require_lease()
                 self._honoured[bucket] = self._prove(bucket)
                 self._require_lease()
-            return self._honoured[bucket]
+            known = self._honoured[bucket]
+        if isinstance(known, SourceError):
+            raise known
+        return known
 
-    def _prove(self, bucket: str) -> frozenset[str]:
+    def _prove(self, bucket: str) -> frozenset[str] | SourceError:
         if self._results.bucket == bucket:
             place = self._results.join(_FOLDER)
         else:
@@ -72,8 +81,10 @@ class Forms:
         try:
             canary.write()
             return frozenset(name for name, form in canary.forms.items() if self._fails(form))
-        except (ClientError, BotoCoreError):
-            return frozenset()
+        except (ClientError, BotoCoreError) as error:
+            failed = explain(error)
+            what = f"the store's conditional requests cannot be tested with an object there: {failed.what}"
+            return SourceError(place.join("a").uri, what, failed.hint)
         finally:
             self._require_lease()  # else these canaries belong to the other run
             with suppress(ClientError, BotoCoreError):
@@ -154,9 +165,15 @@ def entry_error(entry: Any) -> ClientError:
 
 
 def fails(form: Callable[[], Any]) -> bool:
-    """Return whether a request fails because of its condition; any other failure proves nothing."""
+    """Return whether a request fails because of its condition; another lasting failure means that it cannot be used.
+
+    Raises:
+        ClientError, BotoCoreError: it failed for a reason that may pass, which proves nothing.
+    """
     try:
         form()
     except ClientError as error:
+        if explain(error).retryable:
+            raise
         return is_condition_refused(error)
     return False

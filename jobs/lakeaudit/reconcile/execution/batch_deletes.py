@@ -11,6 +11,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import SourceError
 from lakeaudit.reconcile.actions.files.hide_leftover import HideLeftover
 from lakeaudit.reconcile.canary import DELETE_MANY_IF_MATCH, Forms, entry_error
 from lakeaudit.reconcile.deletion_guards import DUPLICATES
@@ -36,10 +37,17 @@ def delete_in_batches(targets: Sequence[tuple[Step, Target]], forms: Forms) -> d
             by_bucket[target.bucket].append((step, target))
     done: dict[str, ActResponse] = {}
     for bucket, some in by_bucket.items():
-        if len(some) > 1 and DELETE_MANY_IF_MATCH in forms.honoured(bucket):
+        if len(some) > 1 and _honours(forms, bucket):
             for begin in range(0, len(some), MOST):
                 done |= _deleted(some[begin : begin + MOST])
     return done
+
+
+def _honours(forms: Forms, bucket: str) -> bool:
+    try:
+        return DELETE_MANY_IF_MATCH in forms.honoured(bucket)
+    except SourceError:
+        return False  # each step alone reports why it cannot act
 
 
 def _deleted(some: Sequence[tuple[Step, Target]]) -> dict[str, ActResponse]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.references import Key, References, Said
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.actions.files.hide_leftover import HideLeftover
@@ -169,6 +170,8 @@ class Purge:
             return self._remove_copy(kept) if "copy" in kept.precondition else self._remove_version(kept)
         except Unclear as error:
             return str(error)
+        except SourceError as error:
+            return error.what
         except (ClientError, BotoCoreError) as error:
             return explain(error).what
 
