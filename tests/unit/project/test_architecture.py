@@ -82,6 +82,7 @@ ONLY = {
         "lakeaudit.demo",
     },
     "delta": {"lakeaudit.demo"},
+    "datafusion": {"lakeaudit.evidence.avro.columns"},
     "fastavro": {"lakeaudit.evidence.avro.records", "lakeaudit.demo.iceberg_files"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},

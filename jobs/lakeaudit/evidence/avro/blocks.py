@@ -11,11 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.avro.projection import Projection
-
 MAGIC = b"Obj\x01"
 LARGEST_BLOCK = 1 << 26
 """Most bytes of an unpacked block; writers begin a new one after some thousands."""
+LARGEST = 1 << 30
+"""Most bytes of a file; writers begin a new manifest after a few million."""
+LARGEST_PLAIN = 4 << 30
+"""Most unpacked bytes of all blocks of a file."""
 _SYNC = 16
 _MOST_NAMES = 1000
 
@@ -44,6 +46,8 @@ def header_of(content: bytes) -> Header:
     Raises:
         Torn: it is not an Avro file, or its header cannot be understood.
     """
+    if len(content) > LARGEST:
+        raise Torn(f"it has {len(content)} bytes, which no such file has")
     if not content.startswith(MAGIC):
         raise Torn("it is not an Avro file" if content else "it is empty")
     try:
@@ -58,34 +62,53 @@ def header_of(content: bytes) -> Header:
     return Header(values, sync, at + _SYNC)
 
 
-def plain_chunks(content: bytes, header: Header, projection: Projection | None = None) -> Iterator[bytes]:
-    """Yield the same file in pieces, with the codec null, and with only the fields of `projection` if it is given.
+def plain_blocks(content: bytes, header: Header) -> Iterator[tuple[int, bytes]]:
+    """Yield the blocks of a file, unpacked, with the number of their records.
 
     Raises:
-        Torn: a block is torn, or larger than writers make it.
+        Torn: a block is torn, or larger than writers make it, or the whole file is.
     """
-    schema = {"avro.schema": json.dumps(projection.schema).encode()} if projection else {}
-    yield MAGIC + _packed_values({**header.values, **schema, "avro.codec": b"null"}) + header.sync
-    unpack, at, number = _UNPACK[header.values.get("avro.codec", b"null")], header.end, 0
+    unpack, at, number, size = _UNPACK[header.values.get("avro.codec", b"null")], header.end, 0, 0
     while at < len(content):
         try:
-            count, at = _long(content, at)
-            size, at = _long(content, at)
-            block = unpack(_slice(content, at, size))
-            at += size
-            at = _after_mark(content, at, header.sync)
+            count, block, at = _block(content, at, header.sync, unpack)
         except (ValueError, OverflowError, zlib.error, pa.ArrowException, OSError) as error:
             raise Torn(f"it is incomplete or damaged after {number} entries") from error
         if not 0 <= count <= len(block):
             raise Torn(f"it is damaged after {number} entries: a block has {count} in {len(block)} bytes")
-        block, whole, sound = projection.block(block, count) if projection else (block, count, True)
-        number += whole
-        yield _varint(whole)
-        yield _varint(len(block))
-        yield block
-        yield header.sync
-        if not sound:
-            raise Torn(f"it is incomplete or damaged after {number} entries")
+        number, size = number + count, size + len(block)
+        if size > LARGEST_PLAIN:
+            raise Torn(f"it unpacks to more than {LARGEST_PLAIN >> 30} GiB, which no such file does")
+        yield count, block
+
+
+def _block(content: bytes, at: int, sync: bytes, unpack: Callable[[bytes], bytes]) -> tuple[int, bytes, int]:
+    """Return the number of a block's records, its unpacked bytes and its end."""
+    count, at = _long(content, at)
+    size, at = _long(content, at)
+    block = unpack(_slice(content, at, size))
+    return count, block, _after_mark(content, at + size, sync)
+
+
+def plain_chunks(content: bytes, header: Header) -> Iterator[bytes]:
+    """Yield the same file in pieces, with the codec null.
+
+    Raises:
+        Torn: see `plain_blocks`.
+    """
+    yield file_head({**header.values, "avro.codec": b"null"}, header.sync)
+    for count, block in plain_blocks(content, header):
+        yield packed_block(count, block, header.sync)
+
+
+def file_head(values: Mapping[str, bytes], sync: bytes) -> bytes:
+    """Return the bytes of a file before its first block."""
+    return MAGIC + _packed_values(values) + sync
+
+
+def packed_block(count: int, block: bytes, sync: bytes) -> bytes:
+    """Return the bytes of a plain block of `count` records."""
+    return varint(count) + varint(len(block)) + block + sync
 
 
 def _header_values(content: bytes, at: int) -> tuple[dict[str, bytes], int]:
@@ -105,9 +128,9 @@ def _header_values(content: bytes, at: int) -> tuple[dict[str, bytes], int]:
 
 def _packed_values(values: Mapping[str, bytes]) -> bytes:
     named = b"".join(
-        _varint(len(part)) + part for name, value in values.items() for part in (name.encode(), value)
+        varint(len(part)) + part for name, value in values.items() for part in (name.encode(), value)
     )
-    return _varint(len(values)) + named + b"\x00"
+    return varint(len(values)) + named + b"\x00"
 
 
 def _slice(content: bytes, at: int, size: int) -> bytes:
@@ -141,7 +164,7 @@ def _long(content: bytes, at: int) -> tuple[int, int]:
             raise ValueError("no number")
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """Encode a number of zero or more in the same form."""
     rest, written = number << 1, bytearray()
     while rest >= 0x80:
@@ -215,7 +238,6 @@ def _has_size(schema: Any) -> bool:
 
 def container(schema: bytes, records: Sequence[bytes]) -> bytes:
     """Return a file of these records, which were stored without one."""
-    header = Header({"avro.schema": schema, "avro.codec": b"null"}, bytes(_SYNC), 0)
-    block = b"".join(records)
-    head = MAGIC + _packed_values(header.values) + header.sync
-    return head + _varint(len(records)) + _varint(len(block)) + block + header.sync if records else head
+    sync, block = bytes(_SYNC), b"".join(records)
+    head = file_head({"avro.schema": schema, "avro.codec": b"null"}, sync)
+    return head + packed_block(len(records), block, sync) if records else head

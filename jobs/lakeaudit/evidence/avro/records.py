@@ -1,16 +1,10 @@
 """Read the records of an Avro container file; the one module that knows fastavro."""
 
-import json
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_chunks
-from lakeaudit.evidence.avro.projection import projection_of
-
-LARGEST = 1 << 30
-"""Most bytes of a file; writers begin a new manifest after a few million."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +18,17 @@ class AvroFile:
     records: Iterator[dict[str, Any]]
 
 
-def open_avro(content: bytes, excluded: AbstractSet[str] = frozenset()) -> AvroFile:
-    """Open a file by its whole content; fields named in `excluded` are left out if its schema allows that.
+def open_avro(content: bytes) -> AvroFile:
+    """Open a file by its whole content.
 
     Raises:
         Torn: it is not an Avro file, or its header cannot be understood.
     """
     import fastavro  # most commands do not read Iceberg tables
 
-    if len(content) > LARGEST:
-        raise Torn(f"it has {len(content)} bytes, which no such file has")
     header = header_of(content)
     try:
-        projection = projection_of(json.loads(header.values["avro.schema"]), excluded) if excluded else None
-        stream: Any = _Stream(plain_chunks(content, header, projection))
+        stream: Any = _Stream(plain_chunks(content, header))
         reader = fastavro.reader(stream)
     except Exception as error:
         raise Torn("its Avro header cannot be understood") from error

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.iceberg.current.discover import find
+from lakeaudit.evidence.manifest.iceberg.state.claimed_files import OfTable
 from lakeaudit.evidence.manifest.iceberg.state.lists import read_lists
-from lakeaudit.evidence.manifest.iceberg.state.manifests import OfTable, read_manifests
+from lakeaudit.evidence.manifest.iceberg.state.manifests import read_manifests
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.state.rows import KIND, Manifest
 from lakeaudit.evidence.protocol import utc_now

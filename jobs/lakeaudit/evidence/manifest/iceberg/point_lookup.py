@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg.current.discover import find
+from lakeaudit.evidence.manifest.iceberg.state.claimed_files import OfTable
 from lakeaudit.evidence.manifest.iceberg.state.lists import read_lists
-from lakeaudit.evidence.manifest.iceberg.state.manifests import OfTable, read_manifests
+from lakeaudit.evidence.manifest.iceberg.state.manifests import read_manifests
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata
 from lakeaudit.evidence.manifest.iceberg.state.readings import TableReading, own_files
 from lakeaudit.evidence.manifest.iceberg.state.rows import FILE, KIND, Manifest

@@ -1,22 +1,24 @@
 """Turn manifests into parts: FILE rows of the files that they name, and NOTE rows of unreadable entries."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.errors import SourceError, one_line
-from lakeaudit.evidence.avro.blocks import Torn
-from lakeaudit.evidence.avro.records import open_avro
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_blocks
+from lakeaudit.evidence.avro.columns import Piece, decode, pieces
+from lakeaudit.evidence.avro.layout import layout_of
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.manifest.iceberg.state.lists import GONE, place_of
+from lakeaudit.evidence.manifest.iceberg.state.claimed_files import EntryCounts, OfTable, claimed_files
+from lakeaudit.evidence.manifest.iceberg.state.entries import entries
+from lakeaudit.evidence.manifest.iceberg.state.lists import GONE
 from lakeaudit.evidence.manifest.iceberg.state.metadata import VERSIONS
-from lakeaudit.evidence.manifest.iceberg.state.partitions import PathWriter, path_writer
 from lakeaudit.evidence.manifest.iceberg.state.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Aliases
@@ -25,27 +27,12 @@ from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
-_ROWS = 32_768
 _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
 """Least and most bytes of manifests in a part."""
 _UNKNOWN_LENGTH = 1 << 20
-_ADDED, _DELETED = 1, 2
-_CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
-COLUMN_STATISTICS = frozenset(
-    {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "distinct_counts", "lower_bounds",
-     "upper_bounds", "split_offsets", "key_metadata", "equality_ids"}
-)  # fmt: skip
-"""Fields of entries that describe columns; they fill most of a manifest, and no audit uses them."""
-
-
-@dataclass(frozen=True)
-class OfTable:
-    """Holds the constants for the manifests of one table: its name, the reading, and times of its snapshots."""
-
-    name: str
-    reading: int
-    times: Mapping[int, datetime]
+_PLAIN_BYTES = 32 << 20
+"""About the number of unpacked bytes that are decoded together."""
 
 
 @dataclass(frozen=True)
@@ -108,56 +95,101 @@ def _part(manifests: Sequence[Manifest], tables: Sequence[OfTable], source: str,
 
 
 def read_manifests(
-    con: Connection,  # noqa: ARG001 - every part receives one
+    con: Connection,
     manifests: Sequence[Manifest],
     tables: Mapping[int, OfTable],
     source: str,
     clients: Clients,
 ) -> Batches:
     """Yield FILE rows of the files in each manifest that could be read, and NOTE rows of the others."""
-    held = _FileRows()
+    held = _Together(con, tables, clients.names)
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
-            about = tables[manifest.table]
-            reading = _Reading(manifest, about, clients.names)
-            for shared, own in reading.rows(content):
-                held.add(shared, own)
-                if len(held.own) >= _ROWS:
-                    yield KIND, held.drain()
-            if reading.fault is not None:
-                yield "notes", _note(source, reading)
-            if (why := reading.why_replaced) is not None:
-                yield "notes", _note(source, reading, why)
-    if held.own:
-        yield KIND, held.drain()
+            for piece in held.add(manifest, content):
+                held.pieces.append(piece)
+                if held.size >= _PLAIN_BYTES:
+                    yield from held.drain(source)
+    yield from held.drain(source)
 
 
-_OWN = ("key", "size", "records")
-_SHARED = [name for name in FILE.names if name not in _OWN]
-Row = tuple[tuple[Any, ...], tuple[Any, ...]]
-"""A FILE row in two: the values that a partition's files share (heads as a tuple), and its key, size and records."""
+@dataclass(frozen=True)
+class _ManifestPiece:
+    """Holds some blocks of a manifest, and the values of its header that decide how they are read."""
+
+    reading: "_Reading"
+    schema: bytes
+    header: Mapping[str, str]
+    piece: Piece
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """Pieces with the same form are decoded together."""
+        return self.schema, self.header.get("partition-spec"), self.header.get("schema")
 
 
-class _FileRows:
-    """Buffers FILE rows; shared values are stored once, and become columns by their number."""
+class _Together:
+    """Collects manifests to decode them together: one query for many small ones costs as much as for one."""
 
-    def __init__(self) -> None:
-        self._shared: dict[tuple[Any, ...], int] = {}
-        self._numbers: list[int] = []
-        self.own: list[tuple[Any, ...]] = []
+    def __init__(self, con: Connection, tables: Mapping[int, OfTable], aliases: Aliases) -> None:
+        self._con, self._tables, self._aliases = con, tables, aliases
+        self._readings: list[_Reading] = []
+        self.pieces: list[_ManifestPiece] = []
 
-    def add(self, shared: tuple[Any, ...], own: tuple[Any, ...]) -> None:
-        self._numbers.append(self._shared.setdefault(shared, len(self._shared)))
-        self.own.append(own)
+    @property
+    def size(self) -> int:
+        return sum(each.piece.size for each in self.pieces)
 
-    def drain(self) -> pa.Table:
-        """Return all rows, and clear the buffer."""
-        shared = duck.small(pa.schema([FILE.field(name) for name in _SHARED]), list(self._shared))
-        own = duck.small(pa.schema([FILE.field(name) for name in _OWN]), self.own)
-        columns = {name: shared[name].take(pa.array(self._numbers, pa.int32())) for name in _SHARED}
-        table = pa.table({**columns, **{name: own[name] for name in _OWN}}).select(FILE.names).cast(FILE)
-        self._shared, self._numbers, self.own = {}, [], []
-        return table
+    def add(self, manifest: Manifest, content: bytes | Torn) -> Iterator[_ManifestPiece]:
+        """Yield the pieces of a manifest; what is wrong with it becomes its fault."""
+        reading = _Reading(manifest, self._tables[manifest.table])
+        self._readings.append(reading)
+        yield from reading.pieces(content)
+        reading.is_whole = True
+
+    def drain(self, source: str) -> Batches:
+        """Yield the rows of all collected pieces, and rows and notes of the manifests that are finished."""
+        if (rows := self._entries()) is not None:
+            manifests = [each.manifest for each in self._readings]
+            files, counts = claimed_files(self._con, rows, manifests, self._tables, self._aliases)
+            for at, found in counts.items():
+                self._readings[at].count(found)
+            yield KIND, files
+        done = [each for each in self._readings if each.is_whole]
+        own = [row for each in done for row in each.own_rows()]
+        if own:
+            yield KIND, duck.small(FILE, own)
+        for each in done:
+            yield from each.notes(source)
+        self._readings = [each for each in self._readings if not each.is_whole]
+        self.pieces = []
+
+    def _entries(self) -> pa.Table | None:
+        """Return ENTRY rows of all pieces."""
+        index = {id(each): at for at, each in enumerate(self._readings)}
+        forms: dict[tuple[Any, ...], list[_ManifestPiece]] = defaultdict(list)
+        for each in self.pieces:
+            forms[each.form].append(each)
+        found = [table for some in forms.values() for table in _decoded(some, index)]
+        return pa.concat_tables(found).unify_dictionaries() if found else None
+
+
+def _decoded(some: Sequence[_ManifestPiece], index: Mapping[int, int]) -> Iterator[pa.Table]:
+    """Yield the ENTRY rows of pieces that have one form."""
+    try:
+        layout = layout_of(some[0].schema)
+    except Torn as torn:
+        for each in some:
+            each.reading.tear(torn)
+        return
+    whole: list[tuple[int, pa.StructArray]] = []
+    for each, records in zip(some, decode(layout, [each.piece for each in some]), strict=True):
+        if isinstance(records, Torn):
+            each.reading.tear(records)
+        else:
+            whole.append((index[id(each.reading)], records))
+    if whole:
+        at = pa.concat_arrays([pa.repeat(pa.scalar(at, pa.int32()), len(records)) for at, records in whole])
+        yield entries(layout, some[0].header, pa.concat_arrays([records for _, records in whole]), at)
 
 
 def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
@@ -168,130 +200,103 @@ def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _note(source: str, reading: "_Reading", replaced: str = "") -> pa.Table:
-    known = {
-        "manifest": reading.manifest.number,
-        "unread": reading.unread,
-        "table": reading.about.name,
-        "replaced": bool(replaced),
-    }
-    subject = reading.manifest.place.uri.encode(errors="replace").decode()
-    return note_row(source, subject, replaced or reading.fault, count=reading.faults, data=json.dumps(known))
-
-
 class _Reading:
-    """Reads one manifest: its rows, and then the faults that were found in it."""
+    """Holds what is known of one manifest while it is read: counts of its entries, and its faults."""
 
-    def __init__(self, manifest: Manifest, about: OfTable, aliases: Aliases) -> None:
-        self.manifest, self.about, self.aliases = manifest, about, aliases
-        self.fault: str | None = None
-        self.faults = self.listed = self.added = self.foreign = self.size = 0
-        self.unread = False
-        heads = manifest.heads
-        self._state: tuple[str, tuple[int, ...]] = ("live" if heads else "history", heads)
-        self._times: dict[int | None, datetime] = {}
+    def __init__(self, manifest: Manifest, about: OfTable) -> None:
+        self.manifest, self.about = manifest, about
+        self.is_whole = False
+        self._fault: str | None = None
+        self._faults = self._listed = self._added = self._foreign = self._size = 0
+        self._is_manifest = self._unread = False
 
-    def rows(self, content: bytes | Torn) -> Iterator[Row]:
-        """Yield FILE rows of the files that it names, and of itself if it can be read."""
+    def pieces(self, content: bytes | Torn) -> Iterator[_ManifestPiece]:
+        """Yield its blocks in pieces."""
         try:
             if isinstance(content, Torn):
                 raise content
-            self.size = len(content)
-            file = open_avro(content, COLUMN_STATISTICS)
-            _check(file.header)
-            yield self._itself()
-            path_of = path_writer(file.header)
-            for entry in file.records:
-                row = self._row(entry, path_of)
-                if row is not None:
-                    yield row
-            self._compare_counts()
+            self._size = len(content)
+            header = header_of(content)
+            text = header.text
+            _check(text)
+            self._is_manifest = True
+            for piece in pieces(plain_blocks(content, header), _PLAIN_BYTES):
+                yield _ManifestPiece(self, header.values["avro.schema"], text, piece)
         except Torn as torn:
-            self.unread = True
-            self._wrong(str(torn))
+            self.tear(torn)
 
-    @property
-    def why_replaced(self) -> str | None:
+    def tear(self, torn: Torn) -> None:
+        """Record why some of it cannot be read."""
+        self._unread = True
+        self._wrong(str(torn))
+
+    def count(self, found: EntryCounts) -> None:
+        """Add the counts of some of its entries."""
+        self._listed += found.listed
+        self._added += found.added
+        self._foreign += found.foreign
+        if found.fault is not None:
+            self._wrong(found.fault, found.faults)
+
+    def own_rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the FILE row of the manifest itself."""
+        if not self._is_manifest:
+            return
+        manifest, about = self.manifest, self.about
+        made = None if manifest.added_by is None else about.times.get(manifest.added_by)
+        yield (
+            *(about.name, about.reading, -1, *manifest.place, "live" if manifest.heads else "history", False),
+            *(manifest.heads, "log", plain_time(made or manifest.oldest)),
+            *(manifest.length if self._size == manifest.length else None, None, "", None),
+        )
+
+    def notes(self, source: str) -> Batches:
+        """Yield NOTE rows of its faults."""
+        if not self._unread:
+            self._compare_counts()
+        if self._fault is not None:
+            yield "notes", self._note(source, self._fault)
+        if (why := self._why_replaced()) is not None:
+            yield "notes", self._note(source, why, replaced=True)
+
+    def _note(self, source: str, why: str, *, replaced: bool = False) -> pa.Table:
+        known = {
+            "manifest": self.manifest.number,
+            "unread": self._unread,
+            "table": self.about.name,
+            "replaced": replaced,
+        }
+        subject = self.manifest.place.uri.encode(errors="replace").decode()
+        return note_row(source, subject, why, count=self._faults, data=json.dumps(known))
+
+    def _why_replaced(self) -> str | None:
         """Return why it is not the manifest that its list names, though it can be read; None if nothing shows that."""
         length, added_by = self.manifest.length, self.manifest.added_by
-        if self.unread or length is None:
+        if self._unread or length is None:
             return None
-        if self.size != length:
-            return f"it has {self.size} bytes, and {length} by the list that names it"
-        if self.foreign and self.foreign == self.added and added_by is not None:
+        if self._size != length:
+            return f"it has {self._size} bytes, and {length} by the list that names it"
+        if self._foreign and self._foreign == self._added and added_by is not None:
             return (
-                f"another snapshot added its {self.added} files than {added_by}, which wrote it by its list"
+                f"another snapshot added its {self._added} files than {added_by}, which wrote it by its list"
             )
         return None
 
     def _wrong(self, why: str, count: int = 1) -> None:
-        self.faults += count
-        self.fault = self.fault or why
+        self._faults += count
+        self._fault = self._fault or why
 
     def _compare_counts(self) -> None:
         """Compare its number of files with its list's count, if all of it was understood."""
         listed = self.manifest.files
-        if listed is not None and not self.faults and listed != self.listed:
+        if listed is not None and not self._faults and listed != self._listed:
             self._wrong(
-                f"it lists {self.listed} files, and {listed} by the list that names it",
-                abs(listed - self.listed),
+                f"it lists {self._listed} files, and {listed} by the list that names it",
+                abs(listed - self._listed),
             )
-
-    def _itself(self) -> Row:
-        manifest, (state, heads) = self.manifest, self._state
-        common = (self.about.name, self.about.reading, -1, manifest.place.bucket, state, False, heads, "log")
-        shared = (*common, self._time(manifest.added_by), "", None)
-        length = manifest.length if self.size == manifest.length else None
-        return shared, (manifest.place.key, length, None)
-
-    def _time(self, snapshot: int | None) -> datetime:
-        """Return when a snapshot was made; for an expired one, the oldest state that still lists the manifest."""
-        if snapshot not in self._times:
-            known = None if snapshot is None else self.about.times.get(snapshot)
-            self._times[snapshot] = plain_time(known or self.manifest.oldest)
-        return self._times[snapshot]
-
-    def _row(self, entry: Mapping[str, Any], path_of: PathWriter) -> Row | None:
-        try:
-            return self._understood(entry, entry["data_file"], path_of)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            self._wrong(f"an entry cannot be understood ({one_line(str(error), 100)})")
-            return None
-
-    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], path_of: PathWriter) -> Row:
-        place = place_of(file["file_path"], self.aliases)
-        if place is None:
-            raise ValueError(f"{file['file_path'][:80]!r} is in an unknown store")
-        status = _status(entry["status"])
-        removed = status == _DELETED
-        snapshot = entry.get("snapshot_id")
-        if status == _ADDED:
-            self.added += 1
-            self.foreign += snapshot is not None and snapshot != self.manifest.added_by
-        snapshot = self.manifest.added_by if snapshot is None else snapshot
-        self.listed += not removed
-        state, heads = ("gone", ()) if removed else self._state
-        shared = (
-            *(self.about.name, self.about.reading, self.manifest.number, place.bucket, state, False, heads),
-            *(_CATEGORIES[file.get("content") or 0], self._time(snapshot)),
-            *(path_of(file.get("partition") or {}), None if snapshot is None else str(snapshot)),
-        )
-        return shared, (place.key, _count(file["file_size_in_bytes"]), _count(file["record_count"]))
 
 
 def _check(header: Mapping[str, str]) -> None:
     version = header.get("format-version", "1")
     if version not in map(str, VERSIONS):
         raise Torn(f"its format version {version[:20]} is not known; 1, 2 and 3 are")
-
-
-def _status(value: object) -> int:
-    if value not in (0, 1, _DELETED):
-        raise ValueError(f"status {value!r}")
-    return int(str(value))
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError(f"a count of {value!r}")
-    return value

@@ -12,9 +12,10 @@ from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.iceberg.current.collapsed_paths import with_collapsed_names
 from lakeaudit.evidence.manifest.iceberg.current.discover import find
 from lakeaudit.evidence.manifest.iceberg.current.located_metadata import LocatedMetadata
+from lakeaudit.evidence.manifest.iceberg.state.claimed_files import OfTable
 from lakeaudit.evidence.manifest.iceberg.state.list_facts import ListFacts
 from lakeaudit.evidence.manifest.iceberg.state.lists import GONE, Unread, place_of, read_lists
-from lakeaudit.evidence.manifest.iceberg.state.manifests import OfTable, Problem, parts, problems
+from lakeaudit.evidence.manifest.iceberg.state.manifests import Problem, parts, problems
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata
 from lakeaudit.evidence.manifest.iceberg.state.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.manifest.table_states import read_until_whole

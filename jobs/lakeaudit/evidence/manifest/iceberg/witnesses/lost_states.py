@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import LostContent, Stake
+from lakeaudit.evidence.manifest.iceberg.state.claimed_files import OfTable
 from lakeaudit.evidence.manifest.iceberg.state.lists import place_of, read_lists
-from lakeaudit.evidence.manifest.iceberg.state.manifests import OfTable, read_manifests
+from lakeaudit.evidence.manifest.iceberg.state.manifests import read_manifests
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Metadata, NotReadable, Snapshot, parse_metadata
 from lakeaudit.evidence.manifest.iceberg.state.rows import KIND
 from lakeaudit.keys import Location
