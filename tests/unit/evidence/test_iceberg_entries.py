@@ -57,6 +57,15 @@ def test_a_place_is_that_of_the_single_path(case: str) -> None:
     assert {p: (found[p], place) for p, place in expected.items() if found[p] != place} == {}
 
 
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("case", ALIASES)
+def test_a_place_among_paths_that_begin_alike_is_that_of_the_single_path(case: str, head: str) -> None:
+    aliases = ALIASES[case]
+    for rests in (RESTS, [rest for rest in RESTS if rest.startswith("/")], ["/wh/a", "/x"]):
+        paths: list[str | None] = [f"{head}{rest}" for rest in rests]
+        assert places_of(paths, aliases) == {path: place_by_name(aliases, str(path)) for path in paths}
+
+
 @given(st.lists(st.text(max_size=30), max_size=20))
 def test_a_place_of_any_text_is_that_of_the_single_path(texts: list[str]) -> None:
     paths: list[str | None] = [*texts, *(f"s3://b/{text}" for text in texts)]

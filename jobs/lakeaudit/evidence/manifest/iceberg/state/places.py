@@ -3,12 +3,15 @@
 Nearly all paths begin with one of few schemes and authorities, which Python resolves; the rest of a path is its key.
 """
 
+import re
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.keys import MOUNTS, Aliases, elsewhere, identify, place_by_name
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Relation, Rows, literal, literals
+from lakeaudit.runtime.duck import Connection, Relation, literal, literals
 
 _HEAD = r"(?s)^[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?"
 _HEADS = pa.schema(
@@ -22,8 +25,31 @@ _HEADS = pa.schema(
 )
 
 
-def with_places(con: Connection, rows: Rows, aliases: Aliases) -> Relation:
-    """Replace the column `path` of rows by `bucket` and `key`, and keep it; both are null in an unknown store."""
+def with_places(con: Connection, rows: pa.Table, aliases: Aliases) -> Relation:
+    """Add the columns `bucket` and `key` of the column `path` to rows; both are null in an unknown store."""
+    if (head := _shared_head(rows["path"], aliases)) is not None:
+        raw_bucket, _ = identify(f"{head}/x") or ("", "")
+        bucket, key = true_columns(aliases, literal(raw_bucket), f"substr(path, {len(head) + 2})")
+        return duck.query(con, f"SELECT *, {bucket} AS bucket, {key} AS key FROM input", input=rows)
+    return _with_any_places(con, rows, aliases)
+
+
+def _shared_head(paths: pa.ChunkedArray, aliases: Aliases) -> str | None:
+    """Return the scheme and authority of a known store with which all paths begin, as they nearly always do."""
+    if not len(paths) or paths.null_count:
+        return None
+    found = re.match(_HEAD, paths[0].as_py())
+    head = found[0] if found else ""
+    without_authority = head.endswith(":")  # another path may have one behind the same scheme
+    if identify(f"{head}/x") is None or without_authority or head.startswith(MOUNTS):
+        return None
+    named = pa.array([f"{head}/{alias.key}" for alias, _ in aliases], pa.string())
+    if not pc.all(pc.starts_with(paths, f"{head}/")).as_py() or pc.any(pc.is_in(paths, named)).as_py():
+        return None
+    return head
+
+
+def _with_any_places(con: Connection, rows: pa.Table, aliases: Aliases) -> Relation:
     head = f"regexp_extract(path, {literal(_HEAD)})"
     named = literals(sorted({alias.key for alias, _ in aliases if alias.key}))
     whole = f"""(NOT starts_with(substr(path, length(head) + 1), '/') OR starts_with(head, {literal(MOUNTS)})
