@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_blocks
-from lakeaudit.evidence.avro.columns import column, decode, pieces
-from lakeaudit.evidence.avro.layout import layout_of
+from lakeaudit.evidence.avro.columns import values
 from lakeaudit.evidence.avro.records import open_avro
 from tests.bench import hudi_log
 from tests.bench.spec import BUCKET
 
 _DELETED = 2
-_AT_ONCE = 32 << 20
-"""Bytes of a manifest that are decoded together."""
+_FIELDS = (("status",), ("data_file", "file_path"), ("data_file", "file_size_in_bytes"))
 
 
 def _of_iceberg(logs: Path) -> Iterator[tuple[str, int]]:
@@ -23,20 +20,10 @@ def _of_iceberg(logs: Path) -> Iterator[tuple[str, int]]:
         metadata = json.loads(max(folder.glob("*.metadata.json")).read_text())
         head = folder / Path(metadata["snapshots"][-1]["manifest-list"]).name
         for manifest in open_avro(head.read_bytes()).records:
-            yield from _of_manifest((folder / Path(manifest["manifest_path"]).name).read_bytes())
-
-
-def _of_manifest(content: bytes) -> Iterator[tuple[str, int]]:
-    header = header_of(content)
-    layout = layout_of(header.values["avro.schema"])
-    for records in decode(layout, list(pieces(plain_blocks(content, header), _AT_ONCE))):
-        if isinstance(records, Torn):
-            raise records
-        columns = [
-            column(layout, records, *path)[0].to_pylist()
-            for path in (("status",), ("data_file", "file_path"), ("data_file", "file_size_in_bytes"))
-        ]
-        yield from ((path, size) for status, path, size in zip(*columns, strict=True) if status != _DELETED)
+            content = (folder / Path(manifest["manifest_path"]).name).read_bytes()
+            yield from (
+                (path, size) for status, path, size in values(content, *_FIELDS) if status != _DELETED
+            )
 
 
 def _of_hudi(logs: Path) -> Iterator[tuple[str, int]]:

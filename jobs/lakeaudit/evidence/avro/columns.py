@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.evidence.avro.blocks import Torn, file_head, varint
-from lakeaudit.evidence.avro.layout import Layout, Node
+from lakeaudit.evidence.avro.blocks import Torn, file_head, header_of, plain_blocks, varint
+from lakeaudit.evidence.avro.layout import Layout, Node, layout_of
 from lakeaudit.runtime.failures import is_full_disk
 from lakeaudit.runtime.scratch import scratch_root
 
+AT_ONCE = 32 << 20
+"""About the number of unpacked bytes that are decoded together."""
 _DAMAGED = "it is incomplete or damaged"
 _SYNC = b"lakeaudit's mark"
 
@@ -87,6 +90,21 @@ def column(layout: Layout, records: pa.StructArray, *names: str) -> tuple[pa.Arr
     if -1 in path:
         return pa.nulls(len(records)), node
     return pc.struct_field(records, path), node
+
+
+def values(content: bytes, *fields: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of these fields, named by their paths, of each record of a file.
+
+    Raises:
+        Torn: the file cannot be read, or not from some point on.
+    """
+    header = header_of(content)
+    layout = layout_of(header.values["avro.schema"])
+    for piece in pieces(plain_blocks(content, header), AT_ONCE):
+        (records,) = decode(layout, [piece])
+        if isinstance(records, Torn):
+            raise records
+        yield from zip(*(column(layout, records, *field)[0].to_pylist() for field in fields), strict=True)
 
 
 def _decode_together(layout: Layout, files: Sequence[Piece]) -> Iterator[pa.StructArray]:

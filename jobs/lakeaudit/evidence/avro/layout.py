@@ -147,7 +147,7 @@ class _Types:
     def _fixed(self, kind: Mapping[str, Any]) -> Node:
         named = {"name": f"t{self._count}", "type": kind["type"]}
         if kind["type"] == "enum":
-            return Node("enum", named | {"symbols": _symbols(kind["symbols"])}, b"\0", declared=kind)
+            return Node("enum", named | {"symbols": kind["symbols"]}, b"\0", declared=kind)
         size = kind["size"]
         if type(size) is not int or not 0 <= size < 1 << 16:
             raise ValueError("no size")
@@ -182,10 +182,6 @@ class _Types:
         if not value.shortest:
             raise ValueError("values without a size")
         return Node(name, {"type": name, "items" if name == "array" else "values": value.schema}, b"\0")
-
-
-def _symbols(symbols: Sequence[Any]) -> list[str]:
-    return [f"s{number}" for number in range(len(symbols))]
 
 
 def _marks(node: Node) -> bool:

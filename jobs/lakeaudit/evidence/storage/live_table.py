@@ -11,7 +11,7 @@ from functools import partial
 
 from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.avro.blocks import Torn
-from lakeaudit.evidence.avro.records import open_avro
+from lakeaudit.evidence.avro.columns import values
 from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.evidence.manifest.iceberg.current.discover import FOLDER
 from lakeaudit.evidence.manifest.iceberg.state.lists import place_of, read_lists
@@ -29,6 +29,9 @@ from lakeaudit.runtime.connections.aws import Clients
 
 WAY_OUT = "name the table's metadata.json of now, or its folder"
 _DELETED = 2
+_FIELDS = (
+    ("status",), *(("data_file", name) for name in ("content", "file_format", "file_path", "file_size_in_bytes")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,13 +125,14 @@ def _live_files(clients: Clients, place: Location) -> Sequence[DataFile]:
 
 
 def _live(clients: Clients, manifest: Location, content: bytes) -> Iterator[DataFile]:
-    for entry in open_avro(content).records:
-        file = entry["data_file"]
-        if entry["status"] == _DELETED:
+    for status, kind, file_format, path, size in values(content, *_FIELDS):
+        if status is None or path is None:
+            raise ValueError("an entry has no status or no path")
+        if status == _DELETED:
             continue
-        if file.get("content") or str(file["file_format"]).upper() != "PARQUET":
+        if kind or str(file_format).upper() != "PARQUET":
             raise SourceError(manifest.uri, "names files that are not understood here", "compact the table")
-        place, size = place_of(file["file_path"], clients.aliases), file["file_size_in_bytes"]
+        place = place_of(path, clients.aliases)
         if place is None or type(size) is not int:
-            raise ValueError(file["file_path"][:80])
+            raise ValueError(path[:80])
         yield DataFile(place, size)

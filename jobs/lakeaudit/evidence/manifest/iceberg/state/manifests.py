@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.avro.blocks import Torn, header_of, plain_blocks
-from lakeaudit.evidence.avro.columns import Piece, decode, pieces
+from lakeaudit.evidence.avro.columns import AT_ONCE, Piece, decode, pieces
 from lakeaudit.evidence.avro.layout import layout_of
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.iceberg.state.claimed_files import EntryCounts, OfTable, claimed_files
@@ -31,8 +31,6 @@ _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
 """Least and most bytes of manifests in a part."""
 _UNKNOWN_LENGTH = 1 << 20
-_PLAIN_BYTES = 32 << 20
-"""About the number of unpacked bytes that are decoded together."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def read_manifests(
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
             for piece in held.add(manifest, content):
                 held.pieces.append(piece)
-                if held.size >= _PLAIN_BYTES:
+                if held.size >= AT_ONCE:
                     yield from held.drain(source)
     yield from held.drain(source)
 
@@ -220,7 +218,7 @@ class _Reading:
             text = header.text
             _check(text)
             self._is_manifest = True
-            for piece in pieces(plain_blocks(content, header), _PLAIN_BYTES):
+            for piece in pieces(plain_blocks(content, header), AT_ONCE):
                 yield _ManifestPiece(self, header.values["avro.schema"], text, piece)
         except Torn as torn:
             self.tear(torn)
