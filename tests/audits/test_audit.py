@@ -673,12 +673,12 @@ def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(gaps: Gaps) 
 def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(gaps: Gaps) -> None:
     """A file that it lacks is lost if the report names other files of the table."""
     assert [row for row in gaps.findings if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
-    assert "names no file of the table's log" in gaps.reason("refunds")
+    assert "lists no file of the table's log" in gaps.reason("refunds")
 
 
 def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(gaps: Gaps) -> None:
     """No file of a table without a log is certain to be in a report, so a sample of its files is looked up."""
-    assert "names none of the table's files, but storage has them" in gaps.reason("events")
+    assert "lists none of the table's files, although storage has them" in gaps.reason("events")
     rows = results_of(gaps.lake).coverage(gaps.outcome.run_id, ["events"])
     (row,) = [row for row in rows if row["axis"] == "content"]
     assert (row["files"], row["uncovered"]) == (105, 105)
