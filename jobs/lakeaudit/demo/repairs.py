@@ -127,10 +127,7 @@ class RepairOutcome:
         if not rest:
             return ", each with an applied step"
         if rest == self.resolved_beside:
-            return (
-                f". {count(rest)} of them had no step of their own: a step for another discrepancy of the same file or "
-                "folder repaired them, too"
-            )
+            return f". {count(rest)} of them had no own step: a step for the same file or folder repaired them, too"
         return f", {count(rest)} of them without an applied step of their own"
 
     @property

@@ -265,6 +265,6 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
         "2 tables may list these files, and their lists of files are not completely known: t (torn); u (no log)."
     ) in lines
     assert (
-        "The next audit resolved 3 discrepancies. 2 of them had no step of their own: a step for another "
-        "discrepancy of the same file or folder repaired them, too."
+        "The next audit resolved 3 discrepancies. 2 of them had no own step: a step for the same file or folder "
+        "repaired them, too."
     ) in lines
