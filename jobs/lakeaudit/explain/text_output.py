@@ -173,14 +173,16 @@ def _not_whole(table: coverage_view.Judged) -> Text:
 
 def extent(cell: coverage_view.Cell) -> str:
     """Return how much of an axis was judged, with the unit of a percentage."""
-    return f"{cell.percent} of files judged" if cell.percent else cell.extent
+    return f"{cell.percent} {_SHARE}" if cell.percent else cell.extent
 
 
 def with_axes(judged: str, axes: Sequence[str]) -> str:
     """Return `partly judged: commits, duplicates`: how much was judged, and on which axes."""
-    return f"{_SHORT.get(judged, judged)}: {', '.join(axes)}"
+    names = ", ".join(axes)
+    return f"{names}: {judged}" if judged.endswith(_SHARE) else f"{_SHORT.get(judged, judged)}: {names}"
 
 
+_SHARE = "of files judged"
 _SHORT = {coverage_view.NOTHING_JUDGED: "not judged"}
 FINE = ("whole", "empty")
 NAME = 48
@@ -354,8 +356,7 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
-        others = {kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}
-        more = formatting.number(len(others), "more kind") if others else "more of these kinds"
+        more = formatting.number(len(rest), "more row")
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

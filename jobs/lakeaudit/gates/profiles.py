@@ -81,7 +81,7 @@ def _source(
         "age_of_max": (as_of - info.cut.start) / max_age if info.cut and max_age else None,
         "unreadable_share": rejected / rows if rows and rejected is not None else None,
         "share_of_before": rows / median(before) if before and rows is not None else None,
-        "why": f"such as {one_line(counts['sample'], LONGEST)}" if counts.get("sample") else None,
+        "why": f"for example, {one_line(counts['sample'], LONGEST)}" if counts.get("sample") else None,
     }
 
 

@@ -209,7 +209,8 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
 
 def _partly_judged(part: Sequence[str], of: int) -> str:
     """Word which tables are not fully judged: a file or a commit of them, or a whole check."""
-    return f"{count(len(part))} of {_tables(of)} {'is' if len(part) == 1 else 'are'} not fully judged ({_names(part)})"
+    are = "is" if len(part) == 1 else "are"
+    return f"{count(len(part))} of {_tables(of)} {are} only partly judged ({_names(part)})"
 
 
 def _is_requested_scope(run: Row, table: Judged) -> bool:

@@ -89,9 +89,9 @@ OTHER = "gcs_inventory gs://inv"
         ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
          [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed; "
           f"{OTHER}: 2.0 % of its rows could not be read; at most 1 % is allowed")]),
-        ([SOURCE | {"unreadable_share": 1.0, "why": "such as a.csv: row of another bucket: pond, not lake"}],
-         [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (such as a.csv: row of another "
-           f"bucket: pond, not lake); at most {allowed} % is allowed") for allowed in (1, 50)]),
+        ([SOURCE | {"unreadable_share": 1.0, "why": "for example, a.csv: row of another bucket: pond, not lake"}],
+         [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (for example, a.csv: row of "
+           f"another bucket: pond, not lake); at most {allowed} % is allowed") for allowed in (1, 50)]),
         ([TABLE | {"covered": False, "why": "the table is in bucket lake, and the sources cover s3://pond/"}],
          [("gate sources: orders: no storage source covers this table (the table is in bucket lake, and the sources "
            "cover s3://pond/)")]),
@@ -254,7 +254,7 @@ def test_a_source_is_compared_with_its_max_age_and_earlier_runs(tmp_path: Path) 
     profile = of_sources(lake, infos, counts, rows, before, NOON)
     assert profile == [
         {"subject": "s3_inventory s3://inv/daily", "readable": True, "age_of_max": 0.5, "unreadable_share": 0.2,
-         "share_of_before": 0.5, "why": "such as a.csv: row of another bucket: pond, not lake"},
+         "share_of_before": 0.5, "why": "for example, a.csv: row of another bucket: pond, not lake"},
         {"subject": "delta ", "readable": True, "age_of_max": None, "unreadable_share": None, "share_of_before": None,
          "why": None},
         {"subject": "s3guard table", "readable": False, "age_of_max": None, "unreadable_share": None,

@@ -24,7 +24,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("only info", [OLD], [FINE], ONE, "fine", QUIET),
     ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
-    ("in part", [], [PART], ONE, "unjudged", ALL + "1 of 1 table is not fully judged (t)"),
+    ("in part", [], [PART], ONE, "unjudged", ALL + "1 of 1 table is only partly judged (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
      "No finding of severity warning or higher in the requested part of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
