@@ -60,7 +60,7 @@ def test_a_live_audit_starts_no_jvm(live_lake: LiveLake, capsys: pytest.CaptureF
     """It is partial because of the gap in the log of `lines`."""
     assert cli.main(["audit", live_lake.file, "--live", "--run-id", "whole"]) == 1
     printed = capsys.readouterr()
-    worst = "CRITICAL: 1 dropped, 1 missing metadata in 2 tables (the audit is partial)"
+    worst = "CRITICAL: 2 in 2 tables: 1 dropped, 1 missing metadata (the audit is partial)"
     assert printed.err.splitlines()[-1] == worst
     stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
     assert "match and classify" in stages

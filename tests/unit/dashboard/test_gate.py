@@ -1,6 +1,7 @@
 """Access to the dashboard: only known host names, and a token for requests from other machines."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -32,7 +33,8 @@ def ask(
 
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": kind, "path": path, "query_string": query.encode(), "headers": raw}
-    asyncio.run(Gate(app, names, token)(scope, receive, send))
+    with ThreadPoolExecutor(1) as pool:  # the browser of other tests has a loop in this thread
+        pool.submit(asyncio.run, Gate(app, names, token)(scope, receive, send)).result()
     first = sent[0]
     if first["type"] == "reached":
         return (200 if kind == "http" else 101), {}
