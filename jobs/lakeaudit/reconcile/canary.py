@@ -4,7 +4,7 @@ Some stores accept conditions and ignore them (moto 5.2.5 ignores those of CopyO
 another. A form whose request does not fail is not used.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
 from lakeaudit.keys import Location, digest
 from lakeaudit.runtime.connections.aws import Clients
-from lakeaudit.runtime.connections.aws_failures import explain, is_condition_refused
+from lakeaudit.runtime.connections.aws_failures import explain, is_condition_refused, is_denied
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -80,7 +80,7 @@ class Forms:
         )
         try:
             canary.write()
-            return frozenset(name for name, form in canary.forms.items() if self._fails(form))
+            return _honoured({name: self._error_of(form) for name, form in canary.forms.items()})
         except (ClientError, BotoCoreError) as error:
             failed = explain(error)
             what = f"the store's conditional requests cannot be tested with an object there: {failed.what}"
@@ -90,9 +90,18 @@ class Forms:
             with suppress(ClientError, BotoCoreError):
                 canary.remove()
 
-    def _fails(self, form: Callable[[], Any]) -> bool:
+    def _error_of(self, form: Callable[[], Any]) -> ClientError | None:
         self._require_lease()
-        return fails(form)
+        return _error_of(form)
+
+
+def _honoured(errors: Mapping[str, ClientError | None]) -> frozenset[str]:
+    """Return the forms that failed on their condition. Raises ClientError: none did, and some are not permitted."""
+    honoured = frozenset(name for name, error in errors.items() if error and is_condition_refused(error))
+    denied = next((error for error in errors.values() if error and is_denied(error)), None)
+    if denied and not honoured:
+        raise denied
+    return honoured
 
 
 class _Canary:
@@ -170,10 +179,16 @@ def fails(form: Callable[[], Any]) -> bool:
     Raises:
         ClientError, BotoCoreError: it failed for a reason that may pass, which proves nothing.
     """
+    error = _error_of(form)
+    return error is not None and is_condition_refused(error)
+
+
+def _error_of(form: Callable[[], Any]) -> ClientError | None:
+    """Return the error of a request; None: it succeeded. Raises errors that may pass."""
     try:
         form()
     except ClientError as error:
         if explain(error).retryable:
             raise
-        return is_condition_refused(error)
-    return False
+        return error
+    return None
