@@ -29,7 +29,7 @@ from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
-from tests.builders.refusals import DENIED, UNAVAILABLE, Refusals, refusing
+from tests.builders.refusals import DENIED, SHORTENED, UNAVAILABLE, Refusals, refusing
 from tests.builders.repair_plans import (
     Keys,
     RepairPlans,
@@ -346,6 +346,22 @@ def test_a_test_of_the_store_that_fails_proves_nothing(
     assert tested == ({"failed"} if refused else set())
     if refused:
         assert (broken.apply().exit_code, {*broken.statuses().values()}) == (0, {"applied"})
+
+
+def test_a_version_of_which_too_few_bytes_arrive_is_not_written(shop: Shop, broken: RepairPlans) -> None:
+    lost = [key for key, action in planned(broken).items() if action == "restore_version"]
+    before = keys_of(shop)
+
+    def of_lost(request: str) -> bool:
+        return request.startswith("GET") and any(request.endswith(key) for key in lost)
+
+    with refusing(Refusals(of_lost, first=0, answer=SHORTENED)):
+        broken.apply()
+    assert lost
+    assert {broken.statuses()[key] for key in lost} == {"failed"}
+    assert {key: keys_of(shop)[key] for key in lost} == {key: before[key] for key in lost}
+    broken.apply()
+    assert {broken.statuses()[key] for key in lost} == {"applied"}
 
 
 def test_copies_are_used_where_their_condition_is_honoured(

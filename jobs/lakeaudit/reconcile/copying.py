@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.s3_responses import written_version
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.keys import Location
@@ -85,10 +86,18 @@ class Copying:
         return written_version(done, "CopyObjectResult")
 
     def read_and_put(self, condition: Mapping[str, Any]) -> str | None:
-        """Read the object into memory, and write it."""
+        """Read the object into memory, and write it.
+
+        Raises:
+            SourceError: fewer bytes arrived than the object has; nothing was written.
+        """
         got: Any = self._reader.get_object(**self._from, **self._unchanged)
         given = carried_attributes(got, CARRIED) | tagging(self._reader, self._from, got)
-        put = self.s3.put_object(**self._to, Body=got["Body"].read(), **given, **condition)
+        content, size = got["Body"].read(), required(self.head, "ContentLength")
+        if len(content) != size:
+            what = f"only {len(content)} of its {size} bytes arrived"
+            raise SourceError(self.source.uri, what, "look for a proxy or cache that cuts responses")
+        put = self.s3.put_object(**self._to, Body=content, **given, **condition)
         return written_version(put)
 
     def in_parts(self, condition: Mapping[str, Any]) -> str | None:
