@@ -330,16 +330,18 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
 
 
 @pytest.mark.parametrize("answer", [DENIED, UNAVAILABLE])
-@pytest.mark.parametrize(("request_", "first"), [("PUT", 0), ("DELETE", 0), ("", 2)])
+@pytest.mark.parametrize(
+    ("request_", "first", "lasting"), [("PUT", 0, True), ("DELETE", 0, True), ("", 2, True), ("", 3, False)]
+)
 def test_a_test_of_the_store_that_fails_proves_nothing(
-    broken: RepairPlans, answer: tuple[str, str], request_: str, first: int
+    broken: RepairPlans, answer: tuple[str, str], request_: str, first: int, *, lasting: bool
 ) -> None:
-    """The first two requests write the objects for the test."""
+    """The first two requests write the objects for the test, the fourth is PutObject with `If-None-Match`."""
 
     def of_canary(request: str) -> bool:
         return request.startswith(request_) and "canary" in request
 
-    with refusing(Refusals(of_canary, first=first, answer=answer, retried=False)):
+    with refusing(Refusals(of_canary, first, lasting, answer, retried=False)):
         broken.apply()
     refused = answer == UNAVAILABLE or request_ != "DELETE"  # no step here deletes on a condition
     tested = {status for status in broken.statuses().values() if status != "applied"}

@@ -43,6 +43,7 @@ class Forms:
         self._results = results
         self._require_lease = require_lease
         self._honoured: dict[str, frozenset[str] | SourceError] = {}
+        self._denied: dict[str, str] = {}
         self._others: dict[str, bool] = {}
         self._lock = Lock()
 
@@ -80,7 +81,8 @@ class Forms:
         )
         try:
             canary.write()
-            return _honoured({name: self._error_of(form) for name, form in canary.forms.items()})
+            errors = {name: self._error_of(form) for name, form in canary.forms.items()}
+            return self._honoured_of(bucket, errors)
         except (ClientError, BotoCoreError) as error:
             failed = explain(error)
             what = f"the store's conditional requests cannot be tested with an object there: {failed.what}"
@@ -94,14 +96,19 @@ class Forms:
         self._require_lease()
         return _error_of(form)
 
+    def _honoured_of(self, bucket: str, errors: Mapping[str, ClientError | None]) -> frozenset[str]:
+        """Return the forms that failed on their condition. Raises ClientError: none did, and some are denied."""
+        honoured = frozenset(name for name, error in errors.items() if error and is_condition_refused(error))
+        denied = next((error for error in errors.values() if error and is_denied(error)), None)
+        if denied and not honoured:
+            raise denied
+        if denied:
+            self._denied[bucket] = explain(denied).what
+        return honoured
 
-def _honoured(errors: Mapping[str, ClientError | None]) -> frozenset[str]:
-    """Return the forms that failed on their condition. Raises ClientError: none did, and some are not permitted."""
-    honoured = frozenset(name for name, error in errors.items() if error and is_condition_refused(error))
-    denied = next((error for error in errors.values() if error and is_denied(error)), None)
-    if denied and not honoured:
-        raise denied
-    return honoured
+    def denied(self, bucket: str) -> str | None:
+        """Return why some forms could not be tested in a bucket; None: all were, or none was yet."""
+        return self._denied.get(bucket)
 
 
 class _Canary:

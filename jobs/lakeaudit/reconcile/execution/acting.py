@@ -9,6 +9,8 @@ from datetime import datetime
 
 from botocore.exceptions import ClientError
 
+from lakeaudit.errors import SourceError
+from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.execution.journal import (
     APPLIED,
     CHANGED,
@@ -21,7 +23,14 @@ from lakeaudit.reconcile.execution.journal import (
     StepResult,
 )
 from lakeaudit.reconcile.execution.run import REFUSALS, Run, Unreadable, place_of, refusal, state_of
-from lakeaudit.reconcile.protocol import ChecksVersions, State, StateReader, Undo, WriteIdentity
+from lakeaudit.reconcile.protocol import (
+    CannotActSafely,
+    ChecksVersions,
+    State,
+    StateReader,
+    Undo,
+    WriteIdentity,
+)
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.connections.aws_failures import is_condition_refused
@@ -61,7 +70,18 @@ def act(run: Run, step: Step) -> ActResponse:
     try:
         return ActResponse(at, ACTIONS[step.action].act(step, run.target(step)))
     except REFUSALS as error:
-        return ActResponse(at, error=error)
+        return ActResponse(at, error=_with_denial(run, step, error))
+
+
+def _with_denial(run: Run, step: Step, error: Exception) -> Exception:
+    """Return the error; no step is unsafe because of conditions that could not be tested in its bucket."""
+    denied = run.forms.denied(str(step.bucket)) if isinstance(error, CannotActSafely) else None
+    if denied is None:
+        return error
+    what = f"{error}, as far as its conditions could be tested: {denied}"
+    return SourceError(
+        uri_of(str(step.bucket), ""), what, "grant the rights of reconcile, see docs/deploy.md"
+    )
 
 
 def check(run: Run, reader: StateReader, step: Step, acted: ActResponse) -> StepResult:
@@ -91,7 +111,7 @@ def take_back(run: Run, reader: StateReader, step: Step, undo: Undo) -> StepResu
     try:
         acted = ActResponse(at, action.take_back(undo, run.target(step)), undoing=True)
     except REFUSALS as error:
-        acted = ActResponse(at, error=error, undoing=True)
+        acted = ActResponse(at, error=_with_denial(run, step, error), undoing=True)
     state = state_of(reader, step)
     if isinstance(state, Unreadable):
         return StepResult(UNDOING, state.why, undo, at)
