@@ -1,5 +1,6 @@
 """Decides which source counts for each place and table: storage, metadata store, and their cutoffs. Pure."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -129,11 +130,7 @@ def availability(
         treeless=frozenset(
             n for n, stores in stores_of.items() if stores and not any(s.has_tree for s in stores)
         ),
-        gaps={
-            (name, role): gaps
-            for name, place in places.items()
-            for role, gaps in _gaps_of(place, sources, holed).items()
-        },
+        gaps=_gaps_by_table(places, sources, holed),
         reasons={} if sources.storage else {"storage": "no storage source could be read"},
         covered=[place.uri for place in sorted(decides)],
     )
@@ -178,16 +175,20 @@ def _metastore_cuts(place: Location, sources: Sources) -> tuple[SnapshotWindow, 
     )
 
 
-def _gaps_of(place: Location, sources: Sources, with_gaps: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Return by role the sources about a place that were not read completely, each as its kind and location."""
-    asked = {
-        "storage": [source.info for source in sources.storage if _meets(place, source.covers)],
-        "metastore": [store.info for store in sources.metastores if _meets(place, store.scope)],
-    }
-    return {
-        role: tuple(f"{info.kind} {info.location}" for info in infos if info.id in with_gaps)
-        for role, infos in asked.items()
-    }
+def _gaps_by_table(
+    places: Mapping[str, Location], sources: Sources, with_gaps: Collection[str]
+) -> dict[tuple[str, str], list[str]]:
+    """Return by table and role the sources about it that were not read completely: their kinds and locations."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    each_of = [
+        *(("storage", source.info, source.covers) for source in sources.storage),
+        *(("metastore", store.info, store.scope) for store in sources.metastores),
+    ]
+    # a live audit has as many sources as tables, and nearly all have no gap
+    for role, info, scope in (each for each in each_of if each[1].id in with_gaps):
+        for name in (name for name, place in places.items() if _meets(place, scope)):
+            found[name, role].append(f"{info.kind} {info.location}")
+    return dict(found)
 
 
 def _cut_for(

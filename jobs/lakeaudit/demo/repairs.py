@@ -198,7 +198,7 @@ def repair(lake: Lake, file: Path, clients: Clients, rng: random.Random, progres
         again: Any = {"bounds": Bounds(), "clock": _now, "progress": progress}
         reconcile.apply(of_file, lake, str(file), results, **again)
         steps = list(_steps(results))
-        planned = _planned(Path(plan))
+        planned = list(of_file.rows())
         _audit(lake, clients, rng, progress)
         after = {row["discrepancy_id"]: row for row in _ledger(results)}
         reconcile.undo(of_file, lake, str(file), results, **again)
@@ -257,11 +257,6 @@ def _outcome(
         tables=tables,
         new_markers=any(step["action"] == RemoveDeleteMarker.name for step in done),
     )
-
-
-def _planned(plan: Path) -> list[Step]:
-    """Return all rows of a plan, also those that need a person."""
-    return [Step.of_line(line) for line in plan.read_bytes().splitlines()[1:]]
 
 
 def _is_beside(row: Row, repaired: Collection[tuple[str, str]]) -> bool:

@@ -144,8 +144,13 @@ def ensure_whole(clients: Clients, place: Location, content: bytes) -> None:
     """
     there = stat(clients, place)
     if there is not None and there.size > len(content):
-        what = f"storage records {there.size} bytes, and {len(content)} can be read"
-        raise SourceError(place.uri, what, "look for a proxy or cache that cuts responses")
+        raise cut_off(place, len(content), there.size)
+
+
+def cut_off(place: Location, arrived: int, size: int) -> SourceError:
+    """Return the error for a file of which other than `size` bytes arrived, the number that storage records."""
+    what = f"storage records {size} bytes, and {arrived} can be read"
+    return SourceError(place.uri, what, "look for a proxy or cache that cuts responses")
 
 
 def _read_once(clients: Clients, place: Location, version_id: str | None) -> bytes | None:

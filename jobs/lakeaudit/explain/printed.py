@@ -65,10 +65,10 @@ def _print_sources(console: Console, explanation: Explanation, lake_file: str) -
 
 
 def _print_findings(console: Console, explanation: Explanation, at: Endpoint) -> None:
+    beside = {each["kind"] for each in explanation.findings}
     for row in [*explanation.findings, *explanation.groups]:
         _print_finding(console, row, explanation)
         if not explanation.is_restored:
-            beside = {each["kind"] for each in explanation.findings}
             text_output.next_step(console, row, at, explanation.marker, beside)
     for name in explanation.files:
         text_output.line(console, text_output.plain(name), indent=5)

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import cut_off
 from lakeaudit.evidence.s3_responses import written_version
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.keys import Location
@@ -95,8 +95,7 @@ class Copying:
         given = carried_attributes(got, CARRIED) | tagging(self._reader, self._from, got)
         content, size = got["Body"].read(), required(self.head, "ContentLength")
         if len(content) != size:
-            what = f"only {len(content)} of its {size} bytes arrived"
-            raise SourceError(self.source.uri, what, "look for a proxy or cache that cuts responses")
+            raise cut_off(self.source, len(content), size)
         put = self.s3.put_object(**self._to, Body=content, **given, **condition)
         return written_version(put)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from lakeaudit import formatting
 from lakeaudit import judged as judged_rows
-from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, says_loss
+from lakeaudit.advice.next_steps import LOST_LOG
+from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, TABLE_MISSING, says_loss
 
 Row = Mapping[str, Any]
 
@@ -19,7 +20,7 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 """The outcomes of a file on an axis, in the order of the bars from left to right; they add up to `files`."""
 
 OPEN = OPEN_OUTCOMES
-OF_METADATA = ("missing_metadata", "table_missing")
+OF_METADATA = (LOST_LOG, TABLE_MISSING)
 """Kinds of the axis `content` about a table's log or metadata."""
 
 NOTHING_JUDGED = "nothing could be judged"

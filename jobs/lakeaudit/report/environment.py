@@ -94,7 +94,7 @@ def environment() -> Environment:
         spelled=spelled,
         filter_link=_filter_link,
     )
-    templates.filters.update(number=formatting.number, number_of=_number_of, filter_link=_filter_link)
+    templates.filters.update(number=formatting.number, number_of=_number_of)
     templates.globals.update(
         SINCE=SINCE, words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS
     )

@@ -201,6 +201,10 @@ class PlanFile:
             raise BadInput(str(path), "was changed or truncated since it was written", _NEW)
         return cls(file, header, places)
 
+    def rows(self) -> Iterator[Step]:
+        """Yield all rows, also those that need a person."""
+        return (self._step(line) for line in range(len(self._places)))
+
     def windows(self) -> Iterator[list[tuple[int, list[Step]]]]:
         """Yield the batches in groups for which the tables are read once."""
         batches = self.batches()

@@ -104,7 +104,7 @@ def read_manifests(
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
             for piece in held.add(manifest, content):
-                held.pieces.append(piece)
+                held.hold(piece)
                 if held.size >= AT_ONCE:
                     yield from held.drain(source)
     yield from held.drain(source)
@@ -131,11 +131,9 @@ class _Together:
     def __init__(self, con: Connection, tables: Mapping[int, OfTable], aliases: Aliases) -> None:
         self._con, self._tables, self._aliases = con, tables, aliases
         self._readings: list[_Reading] = []
-        self.pieces: list[_ManifestPiece] = []
-
-    @property
-    def size(self) -> int:
-        return sum(each.piece.size for each in self.pieces)
+        self._pieces: list[_ManifestPiece] = []
+        self.size = 0
+        """Unpacked bytes of the pieces that are held."""
 
     def add(self, manifest: Manifest, content: bytes | Torn) -> Iterator[_ManifestPiece]:
         """Yield the pieces of a manifest; what is wrong with it becomes its fault."""
@@ -143,6 +141,11 @@ class _Together:
         self._readings.append(reading)
         yield from reading.pieces(content)
         reading.is_whole = True
+
+    def hold(self, piece: _ManifestPiece) -> None:
+        """Keep a piece until the next `drain`."""
+        self._pieces.append(piece)
+        self.size += piece.piece.size
 
     def drain(self, source: str) -> Batches:
         """Yield the rows of all collected pieces, and rows and notes of the manifests that are finished."""
@@ -159,13 +162,13 @@ class _Together:
         for each in done:
             yield from each.notes(source)
         self._readings = [each for each in self._readings if not each.is_whole]
-        self.pieces = []
+        self._pieces, self.size = [], 0
 
     def _entries(self) -> pa.Table | None:
         """Return ENTRY rows of all pieces."""
         index = {id(each): at for at, each in enumerate(self._readings)}
         forms: dict[tuple[Any, ...], list[_ManifestPiece]] = defaultdict(list)
-        for each in self.pieces:
+        for each in self._pieces:
             forms[each.form].append(each)
         found = [table for some in forms.values() for table in _decoded(some, index)]
         return pa.concat_tables(found).unify_dictionaries() if found else None
