@@ -24,6 +24,7 @@ from lakeaudit.keys import Location
 from lakeaudit.reconcile import deletion_guards
 from lakeaudit.reconcile.actions.files import quarantine
 from lakeaudit.reconcile.actions.files.leftovers import same_bytes
+from lakeaudit.reconcile.execution import apply as apply_module
 from lakeaudit.reconcile.execution import batch_deletes, purge
 from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.manifest_precondition import MET, ManifestPrecondition
@@ -668,6 +669,12 @@ def test_an_uncertain_file_is_put_back_after_the_act_and_tried_again(
         once.setattr(Journal, "put_batch", and_a_torn_commit)
         assert mending.apply().exit_code == 3
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "unknown"}, True)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=torn(shop))
+    mending.apply()
+    has_versions = shop.s3.get_bucket_versioning(Bucket=shop.bucket).get("Status") == "Enabled"
+    (row,) = (row for row in actions_of(mending.lake) if row["action"] != "put_back")
+    again = ("applied", None) if has_versions else ("changed", apply_module._WRITTEN_BACK)
+    assert ((row["status"], row["error"]), is_there(shop)) == (again, not has_versions)
 
 
 def test_a_group_without_files_is_explained(plain: Shop, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
 _WAITING = StepResult(WAITING)
+_WRITTEN_BACK = "an earlier run reversed the step and so wrote the file again: make a new plan"
 
 
 def apply_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
@@ -216,7 +217,8 @@ def _decide(run: Run, reader: StateReader, step: Step, before: StepResult, refer
     if met != MET:
         return StepResult(UNKNOWN, why)
     if not action.still_holds(step, state):
-        return StepResult(CHANGED, "it has changed since the plan was made")
+        was_reversed = before.status == UNKNOWN and before.undo is not None
+        return StepResult(CHANGED, _WRITTEN_BACK if was_reversed else "it has changed since the plan was made")
     return started_record(step, run.clock())
 
 
@@ -248,6 +250,6 @@ def _taken_back(run: Run, reader: StateReader, step: Step, done: StepResult, ref
         if back.status == UNDONE:
             status = MOVED_ON if met == NOT_MET else UNKNOWN
             return StepResult(
-                status, f"{why}: the step was reversed", done.undo, run.clock(), put_back=run.clock()
+                status, f"the step was reversed: {why}", done.undo, run.clock(), put_back=run.clock()
             )
     return replace(done, error=f"{why}: `reconcile undo` reverses the step")
