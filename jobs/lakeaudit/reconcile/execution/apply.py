@@ -218,7 +218,9 @@ def _decide(run: Run, reader: StateReader, step: Step, before: StepResult, refer
         return StepResult(UNKNOWN, why)
     if not action.still_holds(step, state):
         was_reversed = before.status == UNKNOWN and before.undo is not None
-        return StepResult(CHANGED, _WRITTEN_BACK if was_reversed else "it has changed since the plan was made")
+        return StepResult(
+            CHANGED, _WRITTEN_BACK if was_reversed else "it has changed since the plan was made"
+        )
     return started_record(step, run.clock())
 
 
