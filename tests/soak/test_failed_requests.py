@@ -19,7 +19,7 @@ from tests.audits.test_refused_recheck import (
     findings_of,
     losses,
 )
-from tests.builders.attacked import ENDS, NEXT, Attacked, attacked, difference, plans_once, without_canaries
+from tests.builders.attacked import ENDS, Attacked, attacked, difference, plans_once, without_canaries
 from tests.builders.audits import audited
 from tests.builders.catcher import catching
 from tests.builders.killed import new_seed
@@ -91,7 +91,7 @@ def test_no_failed_request_hides_a_loss_or_makes_one(
 
 def failed_and_run_again(one: Attacked, command: str, rules: Refusals) -> str:
     one.back(command)
-    content = one.stored_versions()
+    content, at_first = one.stored_versions(), one.objects()
     with refusing(rules):
         code, said = one.run(command)
     wrong = []
@@ -104,10 +104,11 @@ def failed_and_run_again(one: Attacked, command: str, rules: Refusals) -> str:
     if code not in ENDS[command]:
         wrong.append(f"the next run ended with {code}: {said[-600:]}")
     state, expected = one.state(), one.expected[command]
-    if any(action == "put_back" for _, action, _ in state["actions"]):  # so a later plan does these steps
-        for each in (NEXT, "plan", "apply"):
-            one.run(each)
-        state, expected = {"objects": one.objects()}, {"objects": expected["objects"]}
+    if any(action == "put_back" for _, action, _ in state["actions"]):
+        # apply reversed these steps; a file that it wrote again is young, so a plan of a later night moves it
+        objects = {at: each for at, each in state["objects"].items() if at_first.get(at) != each}
+        of_steps = {at: each for at, each in expected["objects"].items() if at_first.get(at) != each}
+        state, expected = {"objects": objects}, {"objects": of_steps}
     state = without_canaries(plans_once(state, command))  # a lasting failure hinders their removal
     wrong.append(difference(state, without_canaries(expected)))
     return "\n".join(filter(None, wrong))
