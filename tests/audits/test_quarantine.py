@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 from lakeaudit import cli
 from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands.repair import purge as command
+from lakeaudit.emit import recorded
 from lakeaudit.evidence.manifest.hudi import HudiManifest
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import deletion_guards
@@ -29,6 +30,7 @@ from lakeaudit.reconcile.execution import batch_deletes, purge
 from lakeaudit.reconcile.execution.journal import Journal
 from lakeaudit.reconcile.manifest_precondition import MET, ManifestPrecondition
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders import access_logs
 from tests.builders.access_logs import PERSON, Line, content
@@ -1224,3 +1226,30 @@ def test_a_rule_that_ends_the_quarantine_early_is_reported(shop: Shop, debris_pl
         out = io.StringIO()
         mending.plan(out, allow=())
         assert ("warning: rule tidy" in out.getvalue()) is warns
+
+
+def test_a_list_that_may_lack_files_protects_the_files_that_it_names_and_the_log_decides_about_the_rest(
+    plain: Shop, tmp_path: Path
+) -> None:
+    """The audit already decides by the log alone which files are unused, so `apply` must not wait for the list."""
+    named = debris("named-by-the-list")
+    strewn(plain, named)
+    lists, mending = f"s3://{plain.bucket}/lists/", mending_of(plain, tmp_path)
+    with recorded(lists, job_id="load-1", clients=clients_of(mending.lake)) as written:
+        written.add(f"s3://{plain.bucket}/{named}", size=5000)
+    kinds = f"{{kind: delta}}, {{kind: file_list, location: '{lists}', complete: false}}"
+    orders = f"- {{name: orders, location: 's3://{plain.bucket}/warehouse/orders', manifests: [{kinds}]}}"
+    lake = plain.lake(
+        tmp_path,
+        tables=[orders],
+        extra=f"quarantine: {{location: 's3://{plain.bucket}/quarantine', keep: 30d}}\n",
+        inventories=f"[{{kind: listing, location: 's3://{plain.bucket}/warehouse/'}}]",
+    )
+    mending = replace(mending, lake=lake)
+    publish_leftovers(
+        plain, lake, "uncommitted", DEBRIS, named, first_audit=datetime.now(UTC) - timedelta(hours=1)
+    )
+    mending.plan(io.StringIO(), allow=OLDER)
+    mending.apply()
+    assert mending.statuses() == {DEBRIS: "applied", named: "moved_on"}
+    assert (is_there(plain), is_there(plain, named)) == (False, True)

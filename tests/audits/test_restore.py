@@ -196,10 +196,9 @@ def test_a_deletion_vector_comes_back_like_a_data_file(losses: LossAudit) -> Non
     mending = RepairPlans(losses.lake, losses.folder)
     mending.plan(io.StringIO(), row_filter=RowFilter(tables=("vectors",)))
     assert mending.apply().exit_code == 0
-    assert mending.statuses()[gone] == "applied"
-    assert (
-        losses.shop.s3.get_object(Bucket=losses.shop.bucket, Key=gone)["VersionId"] == losses.versions[gone]
-    )
+    assert (mending.statuses()[gone], mending.statuses()[torn]) == ("applied", "applied")
+    now = {key: losses.shop.s3.get_object(Bucket=losses.shop.bucket, Key=key) for key in (gone, torn)}
+    assert (now[gone]["VersionId"], now[torn]["Body"].read()) == (losses.versions[gone], b"v" * 60)
 
 
 def lose_promised(shop: Shop) -> dict[str, str]:

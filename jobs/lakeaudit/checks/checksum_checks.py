@@ -7,7 +7,7 @@ from lakeaudit.checks.protocol import CheckInput, CheckResult
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import Listed
 from lakeaudit.engine.answers import tallies_of
-from lakeaudit.evidence.protocol import NOT_ALL_LISTED, DeclaredState
+from lakeaudit.evidence.protocol import DeclaredState
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import because, finished
 from lakeaudit.matching.table_facts import TableFacts
@@ -85,10 +85,10 @@ def _row(fact: TableFacts, state: DeclaredState, listed: Listed) -> tuple[Any, .
 def _gap(fact: TableFacts, state: DeclaredState, listed: Listed) -> str:
     """Return why the files of the table are not all known; empty if they are."""
     if fact.holes or fact.refusal is not None:
-        return fact.refusal or next((hole.reason for hole in fact.holes), "") or NOT_ALL_LISTED
+        return fact.refusal or next((hole.reason for hole in fact.holes), "")
     if fact.doubt not in ("", _difference(state, listed)):
         return fact.doubt
-    return "" if all(each.complete for each in fact.states) else NOT_ALL_LISTED
+    return fact.not_all_listed
 
 
 def _findings(evidence: Evidence, judged: Relation) -> Relation:

@@ -17,7 +17,7 @@ from lakeaudit.config import CatalogSource, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.lineage import CUT_HISTORY, LOSSES, RIVAL_LINE
 from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
-from lakeaudit.evidence.protocol import NOT_ALL_LISTED, Claims, EvidenceGap
+from lakeaudit.evidence.protocol import Claims, EvidenceGap, not_all_listed
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -128,4 +128,4 @@ def _unread(read: Claims, gaps: Sequence[EvidenceGap]) -> Iterator[tuple[str, st
             yield from ((name, gap.reason) for name in read.states if gap.table in (None, name))
     for name, state in read.states.items():
         if state.refused or not state.complete:
-            yield name, state.refused or NOT_ALL_LISTED
+            yield name, state.refused or not_all_listed(read.info.kind)

@@ -22,7 +22,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import AuditError
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import NOT_ALL_LISTED, Changes, Claims, Context, EvidenceGap
+from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap, not_all_listed
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
@@ -211,8 +211,9 @@ def _read(
     of_source = [hole for hole in (*holes, *claims.holes, *lost) if hole.source == claims.info.id]
     broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
     for name, state in claims.states.items():
-        if state.refused or not state.complete:
-            broken[name] = state.refused or broken.get(name, NOT_ALL_LISTED)
+        kind = claims.info.kind
+        if state.refused or (not state.complete and tables[name].is_decided_by(kind)):
+            broken[name] = state.refused or broken.get(name, not_all_listed(kind))
     return _Read(claims, tables, states, broken, _doubts(claims, [*tables.values()]))
 
 

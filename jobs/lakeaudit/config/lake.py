@@ -152,8 +152,15 @@ class Table(Block):
 
         If there is a state manifest, it decides alone; other lists are only compared with it.
         """
-        deciding = self.state_manifests or self.event_manifests
-        return bool(deciding) and all(entry.complete for entry in deciding)
+        return bool(self._deciding) and all(entry.complete for entry in self._deciding)
+
+    def is_decided_by(self, kind: str) -> bool:
+        """Return whether manifests of a kind decide which files the table has."""
+        return any(entry.kind == kind for entry in self._deciding)
+
+    @property
+    def _deciding(self) -> tuple[Manifest, ...]:
+        return self.state_manifests or self.event_manifests
 
     @property
     def read_by_folder(self) -> bool:

@@ -440,8 +440,9 @@ class Doubt:
     sure: bool
 
 
-NOT_ALL_LISTED = "one of its manifests is not known to list all files of the table"
-"""The reason for a table whose state is not complete."""
+def not_all_listed(kind: str) -> str:
+    """Return the reason for a table whose state, read from its manifest of a kind, is not complete."""
+    return f"its {kind} manifest is not known to list all of its files"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, CommittedNames, EvidenceGap, NeededFile, TableState
+from lakeaudit.evidence.protocol import (
+    Claims,
+    CommittedNames,
+    EvidenceGap,
+    NeededFile,
+    TableState,
+    not_all_listed,
+)
 from lakeaudit.evidence.registry import format_rank
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -25,6 +32,8 @@ class TableFacts:
     """Whether a manifest records totals of single writes, and the table has no log of its own."""
     doubt: str = ""
     """Why another state than the one that was read may be the current one, so that no file counts as unused."""
+    not_all_listed: str = ""
+    """Which of its manifests may not list all of its files; empty if none."""
     unseen: bool = False
     """Whether the report that should cover the table names no file of its log, so that it does not cover it."""
 
@@ -91,14 +100,23 @@ def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[Table
     """Return the facts of every table of the lake, from the claims of the manifest readers."""
     states: dict[str, list[TableState]] = {table.name: [] for table in tables}
     holes: dict[str, list[EvidenceGap]] = {table.name: [] for table in tables}
+    reasons = dict[str, str]()
     for read in claims:
         for name, state in read.states.items():
             states[name].append(state)
+            if not state.complete:
+                reasons[name] = not_all_listed(read.info.kind)
         for hole in read.holes:
             if hole.table is not None:
                 holes[hole.table].append(hole)
     return [
-        TableFacts(table, tuple(states[table.name]), tuple(holes[table.name]), _declared(table, claims))
+        TableFacts(
+            table,
+            tuple(states[table.name]),
+            tuple(holes[table.name]),
+            _declared(table, claims),
+            not_all_listed=reasons.get(table.name, ""),
+        )
         for table in tables
     ]
 

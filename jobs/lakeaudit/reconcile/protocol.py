@@ -121,13 +121,20 @@ class Case:
         """Return the file as the manifest records it; a writer's clock may be late by the table's grace."""
         since = plain_time(self.row["manifest_time"])
         until = None if since is None else since + max(self.table.settings.grace, STEP)
-        claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
+        size, etag = self.row["manifest_size"], self.row["manifest_etag"]
+        claimed = Claimed(since, until, size, etag, self._least_size if size is None else None)
         vector = re.search(DELETION_VECTOR, self.row["key"] or "") is not None
         once, kind = vector or self.row["kind"] == METADATA, self.row["kind"]
         was_there = kind == METADATA and self.row.get("storage_size") is not None
         return RestoreTarget(
             claimed, self.row["manifest_version_id"], once, kind in DIFFERING_CONTENT, was_there
         )
+
+    @property
+    def _least_size(self) -> int | None:
+        """How many bytes the file must have, if its finding says that the stored ones are too few."""
+        stored = self.row.get("storage_size") if self.row["kind"] == "size_mismatch" else None
+        return None if stored is None else stored + 1
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,7 @@ def _among_versions(expected: RestoreTarget, state: KeyState) -> tuple[ObjectVer
 def _only_version(expected: RestoreTarget, state: KeyState) -> ObjectVersion | None:
     """Return the only version of a file that is written once; None: there may be several, or the size differs."""
     objects = [each for each in state.history.versions if not each.is_marker]
-    size = expected.claimed.size
-    if len(objects) != 1 or not state.history.whole or size not in (None, objects[0].size):
+    if len(objects) != 1 or not state.history.whole or not expected.claimed.fits(objects[0].size):
         return None
     return objects[0]
 
