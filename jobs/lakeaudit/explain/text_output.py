@@ -208,7 +208,9 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
         line(console, plain(more, "dim"), indent=1)
     gates = run.get("gates") or ()
     for words_of_gate in gates[: size.gates]:
-        line(console, plain(f"failed check of the audit itself: {words_of_gate}", STYLES["warning"]), indent=1)
+        line(
+            console, plain(f"failed check of the audit itself: {words_of_gate}", STYLES["warning"]), indent=1
+        )
     if len(gates) > size.gates:
         words = (
             f"{formatting.number(len(gates) - size.gates, 'more check' if size.gates else 'check')} failed"
