@@ -85,7 +85,7 @@ def _row(fact: TableFacts, state: DeclaredState, listed: Listed) -> tuple[Any, .
 def _gap(fact: TableFacts, state: DeclaredState, listed: Listed) -> str:
     """Return why the files of the table are not all known; empty if they are."""
     if fact.holes or fact.refusal is not None:
-        return fact.refusal or next((hole.reason for hole in fact.holes), "")
+        return fact.refusal or next((hole.reason for hole in fact.holes), "") or "a part of it cannot be read"
     if fact.doubt not in ("", _difference(state, listed)):
         return fact.doubt
     return fact.not_all_listed
