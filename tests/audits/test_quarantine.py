@@ -4,7 +4,7 @@ import io
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -89,11 +89,19 @@ def settled(shop: Shop) -> None:
     backdate(shop.bucket, DEBRIS, datetime.now(UTC) - timedelta(minutes=30))
 
 
-def mending_of(shop: Shop, folder: Path, place: str = "", age: str = "0s", extra: str = "") -> RepairPlans:
+def mending_of(
+    shop: Shop,
+    folder: Path,
+    place: str = "",
+    age: str = "0s",
+    extra: str = "",
+    tables: Sequence[str] | None = None,
+) -> RepairPlans:
     where = f"quarantine: {{location: 's3://{place or shop.bucket}/quarantine', keep: 30d}}\n{extra}"
     report = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]"
     defaults = f"grace: 0s, leftover_age: {age}, max_upload: 0s"
-    return RepairPlans(shop.lake(folder, extra=where, inventories=report, defaults=defaults), folder)
+    lake = shop.lake(folder, extra=where, inventories=report, defaults=defaults, tables=tables)
+    return RepairPlans(lake, folder)
 
 
 def rows(mending: RepairPlans) -> list[dict[str, Any]]:
@@ -1234,20 +1242,14 @@ def test_a_list_that_may_lack_files_protects_the_files_that_it_names_and_the_log
     """The audit already decides by the log alone which files are unused, so `apply` must not wait for the list."""
     named = debris("named-by-the-list")
     strewn(plain, named)
-    lists, mending = f"s3://{plain.bucket}/lists/", mending_of(plain, tmp_path)
-    with recorded(lists, job_id="load-1", clients=clients_of(mending.lake)) as written:
-        written.add(f"s3://{plain.bucket}/{named}", size=5000)
+    lists = f"s3://{plain.bucket}/lists/"
     kinds = f"{{kind: delta}}, {{kind: file_list, location: '{lists}', complete: false}}"
     orders = f"- {{name: orders, location: 's3://{plain.bucket}/warehouse/orders', manifests: [{kinds}]}}"
-    lake = plain.lake(
-        tmp_path,
-        tables=[orders],
-        extra=f"quarantine: {{location: 's3://{plain.bucket}/quarantine', keep: 30d}}\n",
-        inventories=f"[{{kind: listing, location: 's3://{plain.bucket}/warehouse/'}}]",
-    )
-    mending = replace(mending, lake=lake)
+    mending = mending_of(plain, tmp_path, tables=[orders])
+    with recorded(lists, job_id="load-1", clients=clients_of(mending.lake)) as written:
+        written.add(f"s3://{plain.bucket}/{named}", size=5000)
     publish_leftovers(
-        plain, lake, "uncommitted", DEBRIS, named, first_audit=datetime.now(UTC) - timedelta(hours=1)
+        plain, mending.lake, "uncommitted", DEBRIS, named, first_audit=datetime.now(UTC) - timedelta(hours=1)
     )
     mending.plan(io.StringIO(), allow=OLDER)
     mending.apply()
