@@ -4,8 +4,10 @@ Copies of tables that Hudi wrote, of both layouts, are audited as they were, aft
 """
 
 import io
+import itertools
 import json
 import os
+import random
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,10 +24,12 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, includes_soak, results_of
+from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.hudi import commit, lake_of, stat, unpacked, write_timeline
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+EARLIER = "20261101090000000"
 LATER = "20261123200000000"
 STILL_LATER = "20261123210000000"
 
@@ -248,6 +252,13 @@ def created_again_without_a_write(table: Table) -> None:
     write_timeline(table.home, {}, layout=table.layout)
 
 
+def created_again_by_a_clock_behind(table: Table) -> None:
+    """Instants are local times of the writer, so those of the new table are lower."""
+    shutil.rmtree(table.home)
+    write_timeline(table.home, {}, layout=table.layout)
+    table.put(table.completed(EARLIER), commit())
+
+
 def archived(table: Table) -> None:
     """The newest write, and all before it, move to the archive."""
     newest = table.newest
@@ -310,6 +321,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     rolled_back_with_its_index: [],
     created_again: [],
     created_again_without_a_write: [],
+    created_again_by_a_clock_behind: [],
     archived: [],
 }
 """Changes of a table, and the findings above info."""
@@ -350,12 +362,15 @@ def _name(fate: Fate, layout: int) -> str:
     return f"{fate.__name__}_{layout}"
 
 
-MARKED = ("written", "rolled_back", "in_seconds")
+MARKED = ("written", "rolled_back", "in_seconds", "created_again")
 """Tables in a bucket that keeps versions; a delete marker hides the newest write of each."""
 
 
 def lay_marked(shop: Shop, folder: Path) -> None:
-    """The write of `rolled_back` was taken back before; the instants of `in_seconds` have no milliseconds."""
+    """The write of `rolled_back` was taken back before; the instants of `in_seconds` have no milliseconds.
+
+    `created_again` was dropped, and the writer of the new table has a clock behind that of the old one.
+    """
     put, bucket = shop.s3.put_object, shop.bucket
     shop.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     home = unpacked(folder, 1, ["written", "rolled_back"])
@@ -370,6 +385,9 @@ def lay_marked(shop: Shop, folder: Path) -> None:
     old = "warehouse/in_seconds/.hoodie/20261102100000.commit"
     for key in (f"warehouse/written/.hoodie/{lost.name}", taken_back, old):
         shop.s3.delete_object(Bucket=bucket, Key=key)
+    again = HudiHistory(shop, "created_again", random.Random(1), itertools.count(1))
+    for act in (again.begin, again.insert, again.create_again):
+        act()
     shop.take_inventory(all_versions=True)
 
 

@@ -22,7 +22,7 @@ from lakeaudit.config import Lake
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, includes_soak, leftover_status, results_of
-from tests.builders.backdate import age_all
+from tests.builders.backdate import age_all, backdate
 from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -398,6 +398,7 @@ def race_undecided(orders: Orders) -> None:
     start = orders.states()[-1]
     orders.table.append(rows(9000))
     won, there = orders.states()[-1], {*orders.lake.keys(f"/{orders.name}/data/")}
+    backdate(orders.lake.bucket, won, datetime.now(UTC) - timedelta(seconds=2))
     orders.point_at(start)
     orders.table.append(rows(9500))
     for key in {*orders.lake.keys(f"/{orders.name}/data/")} - there:
@@ -410,6 +411,27 @@ def race_undecided_and_file_lost(orders: Orders) -> None:
     both = orders.lake.keys(f"/{orders.name}/data/")
     race_undecided(orders)
     orders.lake.drop(both[0])
+
+
+def race_undecided_and_cleaned_up(orders: Orders) -> None:
+    """The younger commit lost, and its writer could delete everything but its metadata.json."""
+    there = {*orders.lake.keys(f"/{orders.name}/")}
+    race_undecided(orders)
+    lost = max(orders.states(), key=lambda each: orders.read(each)["last-updated-ms"])
+    snapshot = orders.read(lost)["current-snapshot-id"]
+    (own,) = (
+        key for key in orders.lake.keys(f"/{orders.name}/metadata/snap-{snapshot}-") if key not in there
+    )
+    attempt = own.rpartition("/")[2].removesuffix(".avro").partition(f"snap-{snapshot}-0-")[2]
+    for key in (own, *orders.lake.keys(f"/{orders.name}/metadata/{attempt}")):
+        orders.lake.drop(key)
+
+
+def race_undecided_and_shared_manifest_lost(orders: Orders) -> None:
+    """A manifest that both commits list is lost, whichever won."""
+    shared = next(key for key in orders.lake.keys(f"/{orders.name}/metadata/") if key.endswith("-m0.avro"))
+    race_undecided(orders)
+    orders.lake.drop(shared)
 
 
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
@@ -457,6 +479,8 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     race_lost: [],
     race_undecided: [],
     race_undecided_and_file_lost: [("dropped", "critical")],
+    race_undecided_and_cleaned_up: [],
+    race_undecided_and_shared_manifest_lost: [LOST],
     metadata_of_the_new_table_erased: [LOST],
     metadata_of_the_new_table_deleted: [LOST],
     old_table_goes_on: [LOST],

@@ -115,6 +115,11 @@ def rolled_back(storage: Storage, table: str) -> None:
     storage.hudi[table].take_back()
 
 
+def created_again_by_a_clock_behind(storage: Storage, table: str) -> None:
+    """Somebody drops the table, and the instants of the next one are lower, as the local time of its writer is."""
+    storage.hudi[table].create_again()
+
+
 def side_loses_metadata(storage: Storage, table: str) -> None:
     """The other format at the root, which the lake file does not name, loses its newest state."""
     storage.lose_snapshots(table, 1)
@@ -144,6 +149,7 @@ HUDI: dict[Fate, tuple[list[tuple[str, str]], str]] = {
     instant_lost: (LOST, "partial"),
     untouched: ([], "complete"),
     rolled_back: ([], "complete"),
+    created_again_by_a_clock_behind: ([], "complete"),
 }
 DELTA_WITH_ICEBERG: dict[Fate, tuple[list[tuple[str, str]], str]] = {
     side_loses_metadata: ([], "partial"),

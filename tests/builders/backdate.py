@@ -80,9 +80,9 @@ def _backend() -> Any:
     return s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
 
 
-def age_all(bucket: str, by: timedelta) -> None:
+def age_all(bucket: str, by: timedelta, prefix: str = "") -> None:
     """Everything that a bucket holds, delete markers and noncurrent versions included, was written so much earlier."""
     keys = _bucket(bucket).keys
-    for key in list(keys):
+    for key in (each for each in list(keys) if each.startswith(prefix)):
         for version in keys.getlist(key):
             version.last_modified -= by

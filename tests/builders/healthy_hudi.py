@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.builders.backdate import body_of, delete, present, put
+from tests.builders.backdate import age_all, body_of, delete, present, put
 from tests.builders.hudi import commit, instant_text, stat
 from tests.builders.shop import Shop
 
@@ -179,10 +179,15 @@ class HudiHistory:
             del self.instants[begin]
 
     def create_again(self) -> None:
-        """Drop the table with all its files, and create another one in its place."""
+        """Drop the table with all its files, and create another one in its place, whose writer's clock is behind.
+
+        Hudi names instants by the local time of the writer.
+        """
+        age_all(self.shop.bucket, timedelta(seconds=2), f"{self.home}/")
         for key in self._listed(f"{self.home}/"):
             self.remove(key)
         self.slices, self.replaced, self.instants, self.last = [], set(), {}, ""
+        self.age += timedelta(hours=1)
         self.begin()
 
     def write(self, group: str, begin: str) -> Slice:

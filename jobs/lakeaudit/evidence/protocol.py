@@ -358,6 +358,11 @@ class TableState:
     complete: bool = True
     roots: tuple[Location, ...] = ()
     log_since: datetime | None = None
+    began_at: datetime | None = None
+    """When the oldest file of its log was written, if a new table at the same place may have lower numbers; else None.
+
+    Unlike `log_since` it promises nothing about reports of storage.
+    """
     not_yet: str | None = None
     """Why it has no claims yet, although nothing is wrong with it."""
     leftovers_kept: str | None = None

@@ -143,7 +143,7 @@ MARKED_STATE = row(
     version_id="string",  # of its newest older version; null: none is left
     size="long",
     marked_at="time",  # when the delete marker was written; null: the file is listed as current
-    modified_at="time",  # of a file that is listed as current
+    modified_at="time",  # of the file that is listed as current, or of its newest older version
 )
 """A state of a table whose own file a delete marker hides, or that storage lists above the state that was read."""
 

@@ -61,7 +61,8 @@ def _hidden_states(con: Connection, older: Rows) -> Relation:
     sql = f"""
         SELECT source, bucket, folder, format, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
             arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
-            arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size, CAST(NULL AS TIMESTAMP) AS modified_at
+            arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size,
+            max(modified_at) FILTER (NOT is_delete_marker) AS modified_at
         FROM input GROUP BY source, bucket, folder, format, number, key
         HAVING bool_or(coalesce(is_latest, true) AND coalesce(is_delete_marker, false))
         QUALIFY row_number() OVER (PARTITION BY source, bucket, folder, format ORDER BY number DESC, key) <= {NEWEST}

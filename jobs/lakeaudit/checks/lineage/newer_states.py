@@ -97,7 +97,6 @@ def states_above(
 
 
 def _marked_state(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
-    since = plain_time(state.log_since)
     return Witness(
         table,
         LOST_STATE,
@@ -105,11 +104,17 @@ def _marked_state(table: str, state: TableState, row: Mapping[str, Any], last: L
         uri_of(row["bucket"], row["key"]),
         f"the file of table version {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
         row["number"],
-        recreated=_is_recreated(state, last.state if last else None)
-        or (since is not None and row["marked_at"] <= since),
+        recreated=_is_recreated(state, last.state if last else None) or _began_later(state, row),
         explained=row["number"] in state.taken_back,
         version_id=row["version_id"],
     )
+
+
+def _began_later(state: TableState, row: Mapping[str, Any]) -> bool:
+    """Return whether the log began after the deletion, or all its files are younger than the deleted one."""
+    log, files = plain_time(state.log_since), plain_time(state.began_at)
+    written = row["modified_at"] or row["marked_at"]
+    return (log is not None and row["marked_at"] <= log) or (files is not None and written < files)
 
 
 def _is_recreated(state: TableState, was: StateRef | None) -> bool:
@@ -210,12 +215,12 @@ def _of_report(read: _Read, row: Row, *, gone: bool, proved: bool) -> Witness:
 def _is_of_an_older_table(read: _Read, row: Row) -> bool:
     """Return whether the table was created again after the state was written, so that its numbers restarted.
 
-    Instants of Hudi are times, so those of a new table are higher. A copied log is as new as the log of a table that
-    was created again; the id that an earlier audit read distinguishes the two.
+    A copied log is as new as the log of a table that was created again; the id that an earlier audit read distinguishes
+    the two.
     """
     state = read.state.state
-    since = read.state.log_since or (None if state is None else state.written_at)
-    if read.kind == "hudi" or since is None or row["modified_at"] >= plain_time(since):
+    since = read.state.log_since or read.state.began_at or (None if state is None else state.written_at)
+    if since is None or row["modified_at"] >= plain_time(since):
         return False
     if state is None or read.last is None or not state.table_id or read.last.as_of >= since:
         return True

@@ -128,6 +128,7 @@ def _states(reading: Reading, gaps: Iterable[EvidenceGap], clients: Clients) -> 
             each.since,
             each.found.newest,
             complete=each.name not in with_gaps,
+            began_at=each.found.began_at,
             leftovers_kept=leftovers_kept(each),
             needed_log=partial(_needed_files, each.found, clients),
             state=None if missing else state_of(each),

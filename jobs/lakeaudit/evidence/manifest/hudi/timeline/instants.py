@@ -131,6 +131,11 @@ class LocatedTimeline(LocatedTable):
         return CommittedNames(tuple(writes), first, self.config.indexed)
 
     @property
+    def began_at(self) -> datetime | None:
+        """Return when the oldest file of the timeline and its archive was written, by the store's clock."""
+        return min((each.file.modified_at for each in (*self.instants, *self.archive)), default=None)
+
+    @property
     def oldest(self) -> datetime | None:
         return min((each.at for each in self.instants if each.state == COMPLETED), default=None)
 

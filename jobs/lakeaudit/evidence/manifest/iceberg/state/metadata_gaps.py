@@ -1,10 +1,13 @@
 """Report missing and broken files of a table's own metadata, and the files that they hide. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from lakeaudit.evidence.manifest.iceberg.current.lines import contested_commits
 from lakeaudit.evidence.manifest.iceberg.state.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.state.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.state.readings import TableReading
+from lakeaudit.evidence.manifest.iceberg.state.rows import Manifest
 from lakeaudit.evidence.manifest.iceberg.witnesses.lineage import why_unfinished
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.runtime.connections.aws_failures import ARCHIVED
@@ -13,12 +16,28 @@ NAMED = 5
 
 
 def evidence_gaps(read: TableReading, source: str) -> Iterator[EvidenceGap]:
-    """Yield the lists and manifests of a table that could not be read, or not whole."""
+    """Yield the lists and manifests of a table that could not be read, or not whole.
+
+    Those that a commit wrote which may have lost a race cause no finding: a writer that loses deletes them.
+    """
+    contested = _contested(read)
     for unread in read.unread:
-        yield _of_list(unread, read, source)
+        gap = _of_list(unread, read, source)
+        yield _without_finding(gap) if str(unread.snapshot) in contested else gap
     for problem in read.problems:
         if not problem.replaced:
-            yield _of_manifest(problem, read, source)
+            gap = _of_manifest(problem, read, source)
+            yield _without_finding(gap) if str(_manifest(problem, read).added_by) in contested else gap
+
+
+def _contested(read: TableReading) -> frozenset[str]:
+    if read.found.file is None or not read.found.doubt:
+        return frozenset()
+    return contested_commits(read.found.file, read.metadata, read.found.others)
+
+
+def _without_finding(gap: EvidenceGap) -> EvidenceGap:
+    return replace(gap, kind="", reason=f"{gap.reason}, and its commit may have lost a race")
 
 
 def warnings(read: TableReading) -> Iterator[str]:
@@ -77,7 +96,7 @@ def _of_list(unread: Unread, read: TableReading, source: str) -> EvidenceGap:
 
 
 def _of_manifest(problem: Problem, read: TableReading, source: str) -> EvidenceGap:
-    manifest = next(each for each in read.manifests if each.number == problem.manifest)
+    manifest = _manifest(problem, read)
     if not problem.unread:
         hides = f"{problem.count} of the files that this manifest names"
         return EvidenceGap(source, problem.reason, problem.subject, read.name, hides, problem.count)
@@ -87,6 +106,10 @@ def _of_manifest(problem: Problem, read: TableReading, source: str) -> EvidenceG
     hides = f"{files} of {_states(names, 'older snapshots')}"
     kind = _kind(problem.reason, needed=bool(names))
     return EvidenceGap(source, problem.reason, problem.subject, read.name, hides, kind=kind)
+
+
+def _manifest(problem: Problem, read: TableReading) -> Manifest:
+    return next(each for each in read.manifests if each.number == problem.manifest)
 
 
 def _states(heads: Sequence[str], otherwise: str) -> str:
