@@ -100,7 +100,7 @@ def _among_versions(expected: RestoreTarget, state: KeyState) -> tuple[ObjectVer
         return match, "size and ETag"
     then = state.history.at_claim(expected.claimed)
     if len(then) == 1 and state.history.whole:
-        return match, "the only version that was current when the table added it, and its size"
+        return match, "no other version was current when the table added the file, and this one has its size"
     return SEVERAL
 
 

@@ -319,7 +319,8 @@ def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
 def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness:
     words = (
         f"the timeline has no write and no rollback with the instant {begin}, but {number(row['files'], 'data file')} "
-        f"{'has' if row['files'] == 1 else 'have'} this instant in the name; a failed write would be in the timeline"
+        f"{'has' if row['files'] == 1 else 'have'} this instant in the name; if the write had only failed, the "
+        "timeline would contain its requested file or its rollback"
     )
     subject = timeline_of(read.found.table.location, read.config).join(f"{begin}.commit").uri
     stake, sample = Stake(row["files"], None, row["bytes"]), tuple(row["sample"])
