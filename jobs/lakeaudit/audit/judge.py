@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.audit.match_and_confirm import Confirmed
-from lakeaudit.audit.partition_files import files_of_partitions
 from lakeaudit.checks.folders.moved_bytes import with_other_places
 from lakeaudit.checks.hazards.request_causes import Causes, add_causes, trace_causes
 from lakeaudit.checks.leftover_checks import LeftoverChecks, leftover_checks
@@ -41,6 +40,7 @@ from lakeaudit.collect.partitions import requested_reasons, scope_reasons
 from lakeaudit.collect.source_facts import availability
 from lakeaudit.confirm import suspects
 from lakeaudit.confirm.outside_files import not_compared, outside_files
+from lakeaudit.confirm.partition_files import files_of_partitions
 from lakeaudit.engine.answers import tallies_of
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import EvidenceGap
@@ -49,11 +49,11 @@ from lakeaudit.findings.absence_ceiling import SampleCheck
 from lakeaudit.findings.bulk_changes import group_bulk_changes, members, with_own_subjects
 from lakeaudit.findings.coverage import Availability, Tallies, Tally
 from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
+from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.findings.one_per_subject import one_per_subject
 from lakeaudit.findings.whole_partitions import with_whole_partitions
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import RESTORED, resolutions
-from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress

@@ -17,9 +17,9 @@ from lakeaudit.collect.storage_lookups import look, look_twice
 from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.evidence.protocol import Context, EvidenceGap
 from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.matching import verdicts
-from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.matching.pointer_folders import FolderCount
 from lakeaudit.matching.recent_files import RecentFileLimits

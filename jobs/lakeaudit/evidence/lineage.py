@@ -2,7 +2,7 @@
 
 A reader takes one state of a table as the current one. Anything else that names a state of the same table is a
 witness: hints, checksum files, checkpoints, delete markers, other metadata files, catalogs, another format's log, and
-the state that the last published audit read. The reader reports the claim of each witness, and `matching.lineage`
+the state that the last published audit read. The reader reports the claim of each witness, and `findings.lineage`
 judges it. This module holds plain data.
 """
 

@@ -14,7 +14,7 @@ from lakeaudit.evidence.lineage import FOREIGN_STATE, LESS_LISTED, LastState, La
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import formats
 from lakeaudit.findings.finding_rows import RunStamp
-from lakeaudit.matching.lineage import JudgedWitness
+from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.results.read import PUBLISHED, Results
 
 Row = dict[str, Any]

@@ -11,8 +11,8 @@ from lakeaudit.checks.lineage.foreign_states import foreign_states
 from lakeaudit.evidence.lineage import FOREIGN_STATE, RIVAL_LINE, LastState, LostState, StateRef, Witness
 from lakeaudit.evidence.protocol import TableState
 from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.ledger.last_states import ReadTables, state_rows
-from lakeaudit.matching.lineage import JudgedWitness
 from tests.builders.delta_lake import table
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from lakeaudit.checks.lineage.lost_states import (
     with_states_between,
 )
 from lakeaudit.evidence.lineage import BROKEN_HINT, LAST_AUDIT, LOST_STATE, Stake, Witness
-from lakeaudit.matching.lineage import JudgedWitness, finding
+from lakeaudit.findings.lineage import JudgedWitness, finding
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.lineage import CLAIMS_ABOUT_STATES, LAST_AUDIT, METADATA, Witness
 from lakeaudit.findings.finding_rows import RunStamp, from_plain
+from lakeaudit.findings.lineage import finding, judge_witnesses
 from lakeaudit.findings.one_per_subject import kind_order, one_per_subject
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.matching.lineage import finding, judge_witnesses
 from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection

@@ -35,8 +35,8 @@ from lakeaudit.evidence.lineage import (
 )
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, EvidenceGap
 from lakeaudit.findings.coverage import Tallies, Tally, together
+from lakeaudit.findings.lineage import JudgedWitness, finding, judge_witnesses
 from lakeaudit.keys import Location, identify
-from lakeaudit.matching.lineage import JudgedWitness, finding, judge_witnesses
 from lakeaudit.matching.prefix_match import label_around
 from lakeaudit.rules.file_rules import RULES
 from lakeaudit.runtime import duck

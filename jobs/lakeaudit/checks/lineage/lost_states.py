@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.evidence.lineage import LOST_STATE, NOT_KNOWN
+from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.keys import END
 from lakeaudit.kinds import SEVERAL_STATES
-from lakeaudit.matching.lineage import JudgedWitness
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
