@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from tests.builders.hudi import commit, lake_of, stat, unpacked, write_timeline
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-EARLIER = "20261101090000000"
 LATER = "20261123200000000"
 STILL_LATER = "20261123210000000"
 
@@ -252,13 +252,6 @@ def created_again_without_a_write(table: Table) -> None:
     write_timeline(table.home, {}, layout=table.layout)
 
 
-def created_again_by_a_clock_behind(table: Table) -> None:
-    """Instants are local times of the writer, so those of the new table are lower."""
-    shutil.rmtree(table.home)
-    write_timeline(table.home, {}, layout=table.layout)
-    table.put(table.completed(EARLIER), commit())
-
-
 def archived(table: Table) -> None:
     """The newest write, and all before it, move to the archive."""
     newest = table.newest
@@ -321,7 +314,6 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     rolled_back_with_its_index: [],
     created_again: [],
     created_again_without_a_write: [],
-    created_again_by_a_clock_behind: [],
     archived: [],
 }
 """Changes of a table, and the findings above info."""
@@ -385,7 +377,7 @@ def lay_marked(shop: Shop, folder: Path) -> None:
     old = "warehouse/in_seconds/.hoodie/20261102100000.commit"
     for key in (f"warehouse/written/.hoodie/{lost.name}", taken_back, old):
         shop.s3.delete_object(Bucket=bucket, Key=key)
-    again = HudiHistory(shop, "created_again", random.Random(1), itertools.count(1))
+    again = HudiHistory(shop, "created_again", random.Random(1), itertools.count(1), age=timedelta(hours=2))
     for act in (again.begin, again.insert, again.create_again):
         act()
     shop.take_inventory(all_versions=True)

@@ -25,8 +25,9 @@ from lakeaudit.evidence.other_listers import OtherListers, other_listers
 from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap, not_all_listed
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.findings import lineage
 from lakeaudit.keys import Location
-from lakeaudit.matching import lineage, verdicts
+from lakeaudit.matching import verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.threads import beside

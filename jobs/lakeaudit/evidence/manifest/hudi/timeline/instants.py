@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 
 from lakeaudit.config import Table
@@ -37,6 +37,8 @@ _PLANS = ("clean", "rollback")
 """Actions whose plans name files that may be gone before they are completed."""
 _ARCHIVED = re.compile(r"\.commits_\.archive\.\d+(_.*)?")
 _THREADS = 16
+_ALL_ZONES = timedelta(hours=26)
+"""The greatest difference of two local times; an instant is the local time of its writer."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,12 @@ class LocatedTimeline(LocatedTable):
 
     @property
     def began_at(self) -> datetime | None:
-        """Return when the oldest file of the timeline and its archive was written, by the store's clock."""
+        """Return when the oldest file of the timeline and its archive was written, by the store's clock.
+
+        None for a copy of a table, whose files are much younger than the instants in their names.
+        """
+        if any(abs(each.file.modified_at - each.at) > _ALL_ZONES for each in self.instants):
+            return None
         return min((each.file.modified_at for each in (*self.instants, *self.archive)), default=None)
 
     @property

@@ -230,12 +230,8 @@ def _is_there(place: Location, clients: Clients) -> bool:
 def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clients) -> bool:
     """Return whether the table began after that instant, because it was written again in place.
 
-    Instants are local times, so those of a new table may be lower: then the store's times of all its files are later.
     The properties of a table without any write show when it was created.
     """
-    began, newest = read.found.began_at, read.found.newest
-    if began and newest and state.written_at and newest < int(begin) and began > state.written_at:
-        return True
     done = (each.begin for each in read.found.instants)
     older = [each for each in (*done, *read.found.pending, read.fate.first) if each]
     if older:
