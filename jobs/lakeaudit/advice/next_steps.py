@@ -55,8 +55,11 @@ _NOT_BACK = {
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",
-    "size_mismatch": "Find the writer of the stored object, and rewrite the file through the table.",
-    "content_mismatch": "Find the writer of the stored object, and rewrite the file through the table. "
+    "size_mismatch": "Find out which job wrote the stored object, and whether the object or the recorded "
+    "size is wrong. "
+    "Then let the job that writes the table write the file and its record again.",
+    "content_mismatch": "Find out which job wrote the stored object, and let the job that writes the table write "
+    "the file and its record again. "
     "Do not trust query results since that time.",
     "overwritten": "No older version exists for a comparison. Compare the rows of the file with their "
     "source. Let writers record checksums (`lakeaudit.emit` does), so that a later audit "

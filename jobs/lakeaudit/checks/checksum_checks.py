@@ -17,7 +17,9 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
-_NOT_COMPARED = "the checksum file of the newest version could not be compared with the log"
+_NOT_COMPARED = (
+    "the checksum file of the newest version could not be compared with the files that the table lists"
+)
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:

@@ -62,8 +62,10 @@ Allow = Annotated[
     typer.Option(
         "--allow",
         metavar="X",
-        help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed on purpose. "
-        "`probable`: restore a version although only its size, time and number of rows match. "
+        help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed or replaced on "
+        "purpose. "
+        "`probable`: restore the version that is probably right: its size, time and number of rows match, but another "
+        "version is possible. "
         "`older_than_onboarding`: hide an unused file, or move it to the quarantine, although it is older than the "
         "first complete audit of its table. `remove_reference`: if a file cannot be restored, remove it from the list "
         "of its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "

@@ -125,7 +125,7 @@ class RepairOutcome:
         """Return how discrepancies without an applied step of their own were resolved."""
         rest = self.resolved - self.resolved_by_step
         if not rest:
-            return ", each with an applied step"
+            return ": each had a step that was applied"
         if rest == self.resolved_beside:
             return f". {count(rest)} of them had no own step: a step for the same file or folder repaired them, too"
         return f", {count(rest)} of them without an applied step of their own"

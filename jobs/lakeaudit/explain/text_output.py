@@ -166,7 +166,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
     parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
-    parts += [f"no source: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f": {'; '.join(parts)}")
 
@@ -358,7 +358,7 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
-        more = formatting.number(len(rest), "more row")
+        more = formatting.number(len(rest), "more kind")
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

@@ -19,7 +19,7 @@ from lakeaudit.results.recovery import Recovery
 Row = Mapping[str, Any]
 
 ACCEPTED = "accepted"
-AFTER_RESTORE = "first restore the lost version of the table"
+FIRST_THE_LOG = "first repair the lost or overwritten commit of the table"
 
 _PART = re.compile(r" \(\d+ of \d+\)$")
 
@@ -46,12 +46,12 @@ class Broken:
     recovery: Recovery
     command: str
     blocked: bool = False
-    """Whether no plan removes these unused files before a lost version of their table is restored."""
+    """Whether no plan removes these unused files before a lost or overwritten commit of their table is repaired."""
 
     @property
     def remedy(self) -> str:
         """Return whether the files are recoverable, or how the discrepancies are repaired."""
-        return AFTER_RESTORE if self.blocked else self.recovery.amount
+        return FIRST_THE_LOG if self.blocked else self.recovery.amount
 
     @property
     def purpose(self) -> str:

@@ -46,7 +46,7 @@ def _recoverable(known: recovery.Recovery) -> str:
     """Return how many lost or changed files can be restored and until when; empty if no file was lost."""
     if not known.losses:
         return ""
-    sentences = filter(None, (recovery.counted_losses(known), recovery.expiry(known)))
+    sentences = filter(None, (recovery.counted_losses(known, "warning or higher"), recovery.expiry(known)))
     return " ".join(f"{words[:1].upper()}{words[1:]}." for words in sentences)
 
 

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 AT_STAKE = SEVERITIES[:-1]
 """Severities above info, so that many old unused files do not hide a loss."""
 
-WHOLE_TABLE = "(other findings)"
+WHOLE_TABLE = "(no partition)"
 """The line of findings that are not about files of one partition."""
 
 MAX_PARTITIONS = 12

@@ -139,7 +139,7 @@ class Recovery:
         if not self.losses:
             return "no lost file"
         if self.restorable:
-            return "no expiry date known"
+            return "its expiry date is not known"
         return "not known" if self.answers.get("unknown") else "no"
 
 
@@ -167,10 +167,10 @@ def sentence(
     manual = others - recovery.repairable
     parts = [
         _lost_files(recovery, now, with_table=with_table, severity=severity),
-        f"reconcile may repair {_other(recovery.repairable)} (the plan decides)"
+        f"reconcile may repair {_other(recovery.repairable, severity)} (the plan decides)"
         if recovery.repairable
         else "",
-        f"{_other(manual)} {'has' if manual == 1 else 'have'} {NO_REPAIR}" if manual else "",
+        f"{_other(manual, severity)} {'has' if manual == 1 else 'have'} {NO_REPAIR}" if manual else "",
     ]
     return "; ".join(filter(None, parts))
 
@@ -218,15 +218,15 @@ def expiry(recovery: Recovery, now: datetime | None = None) -> str:
     return f"{copy} expires at {second(recovery.until)}{left}"
 
 
-def _other(findings: int) -> str:
-    return number(findings, "other finding")
+def _other(findings: int, severity: str) -> str:
+    return number(findings, " ".join(filter(None, ("other", severity, "finding"))))
 
 
 def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    end = _until(recovery.until, now) or ("no expiry date known" if recovery.restorable else "")
+    end = _until(recovery.until, now) or ("its expiry date is not known" if recovery.restorable else "")
     return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
 
 

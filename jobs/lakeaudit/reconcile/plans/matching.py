@@ -100,7 +100,10 @@ def _among_versions(expected: RestoreTarget, state: KeyState) -> tuple[ObjectVer
         return match, "size and ETag"
     then = state.history.at_claim(expected.claimed)
     if len(then) == 1 and state.history.whole:
-        return match, "no other version was current when the table added the file, and this one has its size"
+        return (
+            match,
+            "only this version was current when the table added the file, and it has the size that the table records",
+        )
     return SEVERAL
 
 

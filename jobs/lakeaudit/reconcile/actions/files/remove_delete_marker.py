@@ -22,7 +22,7 @@ class RemoveDeleteMarker(Restoring):
 
     name = "remove_delete_marker"
     reversibility = COMPENSABLE
-    undo = "write a delete marker again, only while the same version is current"
+    undo = "write a delete marker again, but only if the restored version is still the current one"
     risk = "none: no object is written or removed"
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
