@@ -139,7 +139,7 @@ class Recovery:
         if not self.losses:
             return "no lost file"
         if self.restorable:
-            return "its expiry date is not known"
+            return "expiry date not known"
         return "not known" if self.answers.get("unknown") else "no"
 
 
@@ -226,7 +226,7 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    end = _until(recovery.until, now) or ("its expiry date is not known" if recovery.restorable else "")
+    end = _until(recovery.until, now) or ("expiry date not known" if recovery.restorable else "")
     return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
 
 

@@ -116,7 +116,7 @@ def test_it_fits_a_screen_whatever_was_found() -> None:
     lines = printed(replace(page, run={**page.run, "sources": sources})).splitlines()
     assert len(lines) <= 55
     rest = (
-        "12 more rows",
+        "12 more kinds",
         "and 17 more findings:",
         "96 more tables partly judged",
         "and 97 more reasons",

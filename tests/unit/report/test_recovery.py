@@ -147,7 +147,7 @@ def test_a_file_that_no_plan_restores(
         ([LOST_COMMIT], "no lost file"),
         ([row(recoverable="no")], "no"),
         ([row(recoverable="no"), row(recoverable="unknown")], "not known"),
-        ([row(recoverable="no"), row(recoverable_until=None)], "no expiry date known"),
+        ([row(recoverable="no"), row(recoverable_until=None)], "expiry date not known"),
     ],
 )
 def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
@@ -157,13 +157,13 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "recoverable", "words"),
     [
-        ("dropped", "yes", "recoverable: yes, from an older version, no expiry date known"),
+        ("dropped", "yes", "recoverable: yes, from an older version, expiry date not known"),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
         ("metastore_broken", "unknown", ""),
         ("overwritten_commit", "yes", "older object version readable"),
         ("overwritten_commit", "no", ""),
-        ("of another version", "yes", "recoverable: yes, from an older version, no expiry date known"),
+        ("of another version", "yes", "recoverable: yes, from an older version, expiry date not known"),
         ("of another version", None, ""),
     ],
 )
