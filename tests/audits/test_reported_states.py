@@ -18,6 +18,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, findings_by_table, leftover_status, results_of
+from tests.builders.backdate import body_of, put
 from tests.builders.healthy_hudi import HudiHistory
 from tests.builders.iceberg import BY_DAY, SCHEMA, IcebergLake, rows
 from tests.builders.shop import Shop
@@ -120,6 +121,13 @@ def created_again_by_a_clock_behind(storage: Storage, table: str) -> None:
     storage.hudi[table].create_again()
 
 
+def restored_without_its_newest_write(storage: Storage, table: str) -> None:
+    """All files are written again from a copy that lacks the newest instant, so they are younger than the report."""
+    instant_lost(storage, table)
+    for key in storage.keys(f"{table}/"):
+        put(storage.shop.bucket, key, body_of(storage.shop.bucket, key))
+
+
 def side_loses_metadata(storage: Storage, table: str) -> None:
     """The other format at the root, which the lake file does not name, loses its newest state."""
     storage.lose_snapshots(table, 1)
@@ -150,6 +158,7 @@ HUDI: dict[Fate, tuple[list[tuple[str, str]], str]] = {
     untouched: ([], "complete"),
     rolled_back: ([], "complete"),
     created_again_by_a_clock_behind: ([], "complete"),
+    restored_without_its_newest_write: (LOST, "partial"),
 }
 DELTA_WITH_ICEBERG: dict[Fate, tuple[list[tuple[str, str]], str]] = {
     side_loses_metadata: ([], "partial"),
@@ -186,7 +195,8 @@ def _write_table(storage: Storage, table: str, kind: str) -> str:
         storage.put(f"{table}/data/stray.parquet", {"of": "nobody"})
     if kind == "hudi":
         numbers = itertools.count(len(storage.hudi) * 10)
-        history = HudiHistory(storage.shop, table, random.Random(1), numbers, 1, timedelta(minutes=50))
+        age = timedelta(days=3) if "restored" in table else timedelta(minutes=50)
+        history = HudiHistory(storage.shop, table, random.Random(1), numbers, 1, age)
         storage.hudi[table] = history
         for act in (history.begin, history.insert, history.insert):
             act()

@@ -219,7 +219,11 @@ def _is_of_an_older_table(read: _Read, row: Row) -> bool:
     the two.
     """
     state = read.state.state
-    since = read.state.log_since or read.state.began_at or (None if state is None else state.written_at)
+    since = read.state.log_since or read.state.began_at
+    if (
+        since is None and state is not None and read.kind != "hudi"
+    ):  # all files of a copy of a Hudi table are younger
+        since = state.written_at
     if since is None or row["modified_at"] >= plain_time(since):
         return False
     if state is None or read.last is None or not state.table_id or read.last.as_of >= since:

@@ -138,7 +138,8 @@ class LocatedTimeline(LocatedTable):
 
         None for a copy of a table, whose files are much younger than the instants in their names.
         """
-        if any(abs(each.file.modified_at - each.at) > _ALL_ZONES for each in self.instants):
+        named = ((each.file.modified_at, time_of(each.begin, utc=True)) for each in self.instants)
+        if any(at is not None and abs(written - at) > _ALL_ZONES for written, at in named):
             return None
         return min((each.file.modified_at for each in (*self.instants, *self.archive)), default=None)
 
