@@ -41,7 +41,7 @@ def unnamed_fields(
         gaps[row["judged_table"], row["axis"]][_gap(row, f"{info.kind} {info.location}{at}")] += row["files"]
         if row["storage_class"] is None:
             # a live audit lists each table by itself, and the store is the same for all
-            source = info.kind if info.kind == "listing" else f"{info.kind} {info.location}"
+            source = info.kind if evidence.context.live else f"{info.kind} {info.location}"
             fields[bucket, f"{source}{at}"][row["field"]] = None
     reasons = {
         about: "; ".join(f"{number(files, 'file')} undecided: {gap}" for gap, files in counts.most_common())

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.collect.claim_lookups import query_claims
 from lakeaudit.config import Table
 from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.protocol import Claims, CommitLogs
 from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.runtime import duck
@@ -57,7 +58,7 @@ def _newest(
             version = read.states[name].version
             if version is not None and name in read.commits.since:
                 yield from _of_log(read.commits, name, version, clients)
-    elif read.info.kind == "iceberg" and names:
+    elif read.info.kind in registry.dated_kinds() and names:
         for batch in query_claims(engine, [read], sorted(names), _last_claimed):
             for row in batch.to_pylist():
                 yield row["table_name"], row["bucket"], row["key"], row["claimed_at"].replace(tzinfo=UTC)

@@ -102,11 +102,19 @@ class StateFiles:
         pattern: a regular expression of their keys; its groups are the folder and the number of the state.
         likely: SQL that preselects keys cheaply.
         number: SQL of the number, of `found.number`.
+        are_commits: each is a commit whose content `checks.commits` compares with an overwritten version of the file.
+        may_lose_races: one state above the current one may be of a commit that lost its race or failed.
+        may_be_rolled_back: a writer may remove a state again, and readers then get an older one.
+        have_own_times: a state's time is that of its name, so that all files of a copied log are younger.
     """
 
     pattern: str
     likely: str
     number: str = "found.number"
+    are_commits: bool = False
+    may_lose_races: bool = False
+    may_be_rolled_back: bool = False
+    have_own_times: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +209,7 @@ class ManifestKind(Kind):
         look_up: (table, clients, bucket, key) -> (answer, acts, reason) of one file, see `manifest.point`.
         probe: (table, clients), after the first file of the manifest was read; None: that file is enough.
         by_storage: claims need a storage snapshot; single files can be looked up without one.
+        dates_claims: the `claimed_at` of a file is the time of the commit that added it.
         counts_rows: it records the rows of single files, which the live check compares.
         hides_rows: rows of a file may be deleted without a new file.
         root: how its tables are discovered among keys; None: they are not.
@@ -216,6 +225,7 @@ class ManifestKind(Kind):
     look_up: Callable[..., tuple[str, list[dict[str, Any]], str]]
     probe: Callable[..., None] | None = None
     by_storage: bool = False
+    dates_claims: bool = False
     counts_rows: bool = False
     hides_rows: bool = False
     root: TableRoot | None = None

@@ -251,6 +251,16 @@ def state_files() -> Mapping[str, StateFiles]:
     return MappingProxyType({kind.name: kind.state_files for kind in ranked if kind.state_files is not None})
 
 
+def commit_formats() -> tuple[str, ...]:
+    """Return the formats whose state files are commits with a content that can be compared."""
+    return tuple(name for name, files in state_files().items() if files.are_commits)
+
+
+def dated_kinds() -> tuple[str, ...]:
+    """Return the manifests that give each file the time of the commit that added it."""
+    return tuple(name for name, kind in MANIFESTS.items() if kind.dates_claims)
+
+
 def formats() -> tuple[str, ...]:
     """Return the formats whose tables are discovered."""
     return tuple(roots())

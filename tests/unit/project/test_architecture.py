@@ -252,6 +252,30 @@ def test_no_kind_is_recognised_by_its_class_outside_of_its_package() -> None:
     assert wrong == set()
 
 
+WRITES_ENTRIES = "lakeaudit.reconcile.stores.entry_store"
+"""It writes the entries of three metadata stores, each in its own layout."""
+
+
+def _compared_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def test_no_kind_is_recognised_by_its_name_outside_of_its_package() -> None:
+    """A kind that behaves differently says so by a field of its object, which a kind of another package can set."""
+    kinds = {name for role in ROLES.values() for name in role}
+    wrong = {
+        (module, constant.value)
+        for module in MODULES
+        if not any(below(module, room) for room in ("lakeaudit.evidence", "lakeaudit.demo", WRITES_ENTRIES))
+        for node in nodes_in(module)
+        if isinstance(node, ast.Compare)
+        and {"kind", "manifest_kind"} & {*map(_compared_name, (node.left, *node.comparators))}
+        for constant in ast.walk(node)
+        if isinstance(constant, ast.Constant) and constant.value in kinds
+    }
+    assert wrong == set()
+
+
 @cache
 def known_imports(module: str) -> frozenset[str]:
     """Modules of the project that a module imports anywhere: in functions and for types, too."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
 from lakeaudit.rules.file_facts import MD5_TEXT
@@ -30,7 +31,7 @@ def log_versions(con: Connection, older: Rows) -> Relation:
         WITH log AS (
             SELECT DISTINCT source, bucket, key, version_id, is_latest, is_delete_marker, size, etag, modified_at,
                 coalesce({md5}, false) AS md5
-            FROM input WHERE format = 'delta'),
+            FROM input WHERE format IN ({duck.literals(registry.commit_formats())})),
         rewritten AS (
             SELECT source, bucket, key FROM log WHERE NOT is_delete_marker GROUP BY ALL
             HAVING count(*) FILTER (NOT is_latest) > 0 AND (count(DISTINCT etag) > 1 OR count(DISTINCT size) > 1))

@@ -93,13 +93,14 @@ def _listed_states(con: Connection, states: Rows, read: Rows) -> Relation:
 def replaced_versions(con: Connection, older: Rows) -> Relation:
     """Return REPLACED_VERSION rows from rows of `with_older_versions`: by folder the newest overwritten states.
 
-    `commits` compares commits of Delta. A version below a delete marker, or its table, was removed on purpose.
+    State files that are commits are left to `checks.commits`. A version below a delete marker, or its table, was
+    removed on purpose.
     """
     key = "source, bucket, folder, format, number, key"
     sql = f"""
         WITH dated AS (
             SELECT *, max(modified_at) FILTER (is_delete_marker) OVER (PARTITION BY {key}) AS deleted_at
-            FROM input WHERE format <> 'delta'),
+            FROM input WHERE format NOT IN ({duck.literals(registry.commit_formats())})),
         kept AS (
             SELECT {key}, is_latest, version_id, size, etag, modified_at FROM dated
             WHERE NOT is_delete_marker AND (deleted_at IS NULL OR modified_at > deleted_at)),

@@ -8,7 +8,9 @@ from typing import Any
 from lakeaudit.checks.lineage.older_versions import by_root
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import registry
 from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.kind import StateFiles
 from lakeaudit.evidence.lineage import (
     LOST_STATE,
     MARKER,
@@ -92,8 +94,9 @@ def states_above(
     for row in above:
         if row["marked_at"] is not None:
             yield _by_content(look.clients, read, state, _marked_state(table, state, row, last), last)
-    if look.live or read.info.kind != "hudi":  # a rollback since then may have taken the write back
-        yield from _reported_states(_Read(read.info.kind, table, state, last, shared), above, look)
+    files = registry.state_files().get(read.info.kind)
+    if files is not None and (look.live or not files.may_be_rolled_back):
+        yield from _reported_states(_Read(files, table, state, last, shared), above, look)
 
 
 def _marked_state(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
@@ -168,7 +171,7 @@ def _by_content(
 class _Read:
     """The state of a table that was read in one format, and the state that the last audit read."""
 
-    kind: str
+    files: StateFiles
     table: str
     state: TableState
     last: LastState | None
@@ -187,8 +190,7 @@ def _reported_states(read: _Read, rows: Sequence[Row], look: _Presence) -> Itera
     numbers = {row["number"] for row in listed}
     for row in listed:
         gone = known[row["bucket"], row["key"]] is True
-        # one metadata.json above the current one may be of a commit that lost its race or failed
-        proved = gone and (read.kind != "iceberg" or len(numbers) > 1) and not read.shared
+        proved = gone and (not read.files.may_lose_races or len(numbers) > 1) and not read.shared
         yield _of_report(read, row, gone=gone, proved=proved)
 
 
@@ -220,9 +222,7 @@ def _is_of_an_older_table(read: _Read, row: Row) -> bool:
     """
     state = read.state.state
     since = read.state.log_since or read.state.began_at
-    if (
-        since is None and state is not None and read.kind != "hudi"
-    ):  # all files of a copy of a Hudi table are younger
+    if since is None and state is not None and not read.files.have_own_times:
         since = state.written_at
     if since is None or row["modified_at"] >= plain_time(since):
         return False

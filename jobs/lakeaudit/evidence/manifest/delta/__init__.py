@@ -35,7 +35,9 @@ KIND = ManifestKind(
         r"_delta_log/[^/]+\.(?:json|parquet)",
     ),
     state_files=StateFiles(
-        rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}", likely="contains(key, '_delta_log/0')"
+        rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}",
+        likely="contains(key, '_delta_log/0')",
+        are_commits=True,
     ),
     rows={"steps": KEY_ROWS, "tagged": RowKind(BY_TAG)},
 )

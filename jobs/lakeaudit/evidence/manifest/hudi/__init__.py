@@ -39,6 +39,8 @@ KIND = ManifestKind(
         likely="contains(key, '.hoodie/')",
         # old instants have no milliseconds
         number="CASE WHEN length(found.number) = 14 THEN found.number || '999' ELSE found.number END",
+        may_be_rolled_back=True,
+        have_own_times=True,
     ),
     rows={"hudi_steps": RowKind("hash(table_name, file_group) >> 32"), "hudi_files": KEY_ROWS},
 )

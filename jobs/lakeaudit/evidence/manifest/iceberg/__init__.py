@@ -61,6 +61,7 @@ KIND = ManifestKind(
     changes=deferred("lakeaudit.evidence.manifest.iceberg.changes:changes"),
     look_up=deferred("lakeaudit.evidence.manifest.iceberg.point_lookup:read"),
     probe=deferred("lakeaudit.evidence.manifest.iceberg.current.discover:probe"),
+    dates_claims=True,
     counts_rows=True,
     rank=2,
     root=TableRoot(
@@ -73,6 +74,7 @@ KIND = ManifestKind(
     state_files=StateFiles(
         rf"^((?:.*/)?metadata/)v?([0-9]{{1,18}})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?{END}",
         likely="(ends_with(key, '.metadata.json') OR ends_with(key, '.metadata.json.gz'))",
+        may_lose_races=True,
     ),
     rows={"iceberg_files": KEY_ROWS},
 )
