@@ -171,7 +171,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no record": ("string", "not records"),
     "an array": ({"type": "array", "items": "long"}, "not records"),
     "no number": (record("r", ("s", "string")), "no number"),
-    "a million fields": (record("r", *((f"f{n}", "long") for n in range(1_000_000))), "schema"),
     "a field more than types": (record("r", *((f"f{n}", "long") for n in range(MOST_TYPES))), "schema"),
     "types that double": (record("r", *doubled(40)), "schema"),
     "itself": (record("r", ("n", "long"), ("next", ["null", "r"])), "schema"),
@@ -190,9 +189,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+def test_a_million_fields_are_refused_at_once() -> None:
+    assert_refused(record("r", *((f"f{n}", "long") for n in range(1_000_000))), "schema")
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_such_a_schema_is_refused_at_once(case: str) -> None:
-    schema, why = REFUSED[case]
+    assert_refused(*REFUSED[case])
+
+
+def assert_refused(schema: Any, why: str) -> None:
     began = time.process_time()
     with pytest.raises(Torn, match=why):
         layout_of(json.dumps(schema).encode())
