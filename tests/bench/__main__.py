@@ -54,7 +54,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         help="measure only these contenders",
     )
     parser.add_argument("--generate", action="store_true", help="generate the lake and stop")
-    parser.add_argument("--no-docs", action="store_true", help="do not change docs/performance.md")
+    parser.add_argument("--no-docs", action="store_true", help="do not change docs/benchmark.md")
     options = parser.parse_args(arguments)
     if options.format != "delta" and (options.profile, options.second) != ("clean", False):
         parser.error("profile real and a second audit need Delta tables")

@@ -1,4 +1,4 @@
-"""Reports the figures: on the terminal, as JSON below build/bench, and in docs/performance.md."""
+"""Reports the figures: on the terminal, as JSON below build/bench, and in docs/benchmark.md."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SAME, SECOND, S
 from tests.bench.plot import plot
 from tests.bench.spec import FIGURES, FORMATS, ROOT, Spec
 
-DOCUMENT = ROOT / "docs" / "performance.md"
+DOCUMENT = ROOT / "docs" / "benchmark.md"
 PLOT = ROOT / "docs" / "images" / "bench.svg"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 BEGIN_FORMATS, END_FORMATS = "<!-- bench-formats:begin -->", "<!-- bench-formats:end -->"
@@ -56,7 +56,7 @@ def terminal_text(spec: Spec) -> str:
 
 
 def update_document() -> None:
-    """Write all figures into docs/performance.md, and the plot next to it.
+    """Write all figures into docs/benchmark.md, and the plot next to it.
 
     A section without figures on this machine is not changed.
     """

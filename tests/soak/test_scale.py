@@ -142,7 +142,7 @@ def test_a_million_files_are_audited_exactly_by_a_small_driver(
     lake_file = big.lake_file(tmp_path, s3)
     done = submit(lake_file)
     with capsys.disabled():
-        print(_figures(done))  # noqa: T201 - the figures of docs/performance.md
+        print(_figures(done))  # noqa: T201 - docs/benchmark.md describes the figures
     assert (done.summary["status"], done.summary["findings"]) == ("complete", big.expected)
     shares = {axis: told["decided_share"] for axis, told in done.summary["coverage"][TABLE].items()}
     assert {axis: shares[axis] for axis in FILE_AXES} == dict.fromkeys(FILE_AXES, 1.0)

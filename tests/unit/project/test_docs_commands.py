@@ -16,7 +16,6 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 LONG = {
     "kinds.md": "one section per kind, compared with the code",
-    "performance.md": "tables that the benchmark writes",
 }
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
