@@ -150,7 +150,7 @@ def test_what_a_gate_refuses_is_not_published(
     row = next(row for row in results.again().runs() if row["run_id"] == "refused")
     assert (row["status"], row["gates"]) == (
         "failed",
-        ["gate findings: nothing is lost (not so: dropped, critical)"],
+        ["gate `findings`: nothing is lost (not so: dropped, critical)"],
     )
     assert (results.published(None)["run_id"], ledger_rows(results)) == ("nightly", before)
 

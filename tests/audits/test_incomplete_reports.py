@@ -80,7 +80,7 @@ def test_a_report_of_another_bucket_names_both(
         outcome = audited(lake, run_id="one")
         (row,) = (one for one in results_of(lake).coverage("one") if one["axis"] == "content")
         assert row["reason"] == f"no storage source covers the table: {where}"
-        assert f"gate sources: orders: no storage source covers this table ({where})" in outcome.warnings
+        assert f"gate `sources`: orders: no storage source covers this table ({where})" in outcome.warnings
         return
     with pytest.raises(
         GateFailed, match=f"row of another bucket: pond, not {bucket}\\); at most 50 % is allowed"

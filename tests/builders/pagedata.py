@@ -394,7 +394,7 @@ def broken() -> PageData:
     ]
     sources = [dict(row) for row in run()["sources"]]
     sources[2]["rejected"] = 3
-    gates = [f"gate sources: few rows cannot be read (not so: {HOSTILE[0]}, warning)"]
+    gates = [f"gate `sources`: few rows cannot be read (not so: {HOSTILE[0]}, warning)"]
     lost = change(
         "sales.orders",
         "dropped",

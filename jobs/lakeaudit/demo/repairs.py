@@ -45,7 +45,8 @@ class RepairOutcome:
         hiding: whether all steps without a decision hide a file or remove an entry.
         tables: names of the lake's tables.
         before: number of open findings before the repairs.
-        planned: number of findings with a step; `for_person` is the number of findings that need a person.
+        planned: number of findings with a step.
+        for_person: number of the other findings that need a person; `for_both` need a person and have a step.
         applied: number of findings with an applied step.
         resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step, and
             `resolved_beside` of the others are about a file or folder that an applied step of another finding repaired.
@@ -67,6 +68,7 @@ class RepairOutcome:
     odd: tuple[str, ...]
     differs: bool
     new_markers: bool
+    for_both: int = 0
     resolved_beside: int = 0
     restorable: int = 0
     unplanned: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class RepairOutcome:
             f"The plan has {number(self.steps, 'step')} for {count(self.planned)} of {number(self.before, 'finding')}"
             + (f": {actions}." if actions else ".")
         )
-        yield f"A person has to decide about {number(self.for_person, 'more finding')}."
+        yield f"A person has to decide about {number(self.for_person, 'other finding')}{self._both}."
         if self.unplanned:
             yield self._unplanned_line
         for status, reasons in sorted(self.results.items()):
@@ -106,6 +108,14 @@ class RepairOutcome:
             if self.differs
             else f"After the undo, an audit reported the same {number(self.before, 'finding')} as before the repair."
         )
+
+    @property
+    def _both(self) -> str:
+        """Return how many findings have a step for one of their files, and need a person for another."""
+        if not self.for_both:
+            return ""
+        have = "has" if self.for_both == 1 else "have"
+        return f", and about a part of {number(self.for_both, 'finding')} that {have} a step"
 
     @property
     def _unplanned_line(self) -> str:
@@ -147,8 +157,8 @@ def _result(status: str, reasons: Mapping[str, int]) -> str:
 
 def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> str:
     """Return why files were not hidden, if every reason is a table that was not read completely; else empty."""
-    named = dict(each.partition(": ")[::2] for reason in reasons for each in reason.split("; "))
-    if not named.keys() <= {*tables}:
+    named = dict(part for reason in reasons for part in _by_table(reason, tables))
+    if "" in named:
         return ""
     n = sum(reasons.values())
     steps = (
@@ -161,6 +171,20 @@ def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> str:
     tables_named = f"{number(len(named), 'table')} may list {files}, and {lists} not completely known"
     listed = "; ".join(f"{table} ({why})" for table, why in sorted(named.items()))
     return f"{count(n)} {steps} not applied (status `unknown`): {tables_named}: {listed}."
+
+
+def _by_table(reason: str, tables: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each table that a reason names, with its own reason, which may contain "; "; the name may be empty."""
+    table, why = "", ""
+    for part in reason.split("; "):
+        name, colon, rest = part.partition(": ")
+        if colon and name in tables:
+            if why:
+                yield table, why
+            table, why = name, rest
+        else:
+            why = f"{why}; {part}" if why else part
+    yield table, why
 
 
 REASONS = 3
@@ -230,6 +254,8 @@ def _outcome(
     for each in planned:
         if each.needs_person and each.discrepancy_id in restorable:
             unplanned.setdefault(each.evidence["why"].partition("; ")[0], []).append(each.table_name or "")
+    stepped = {step["discrepancy_id"] for step in steps}
+    people = {each.discrepancy_id for each in planned if each.needs_person}
     undecided = {step["action"] for step in steps if step["status"] == "unknown"}
     resolved = {of for of, row in after.items() if of in before and row["state"] == "resolved"}
     repaired = {(step["bucket"], step["key"]) for step in done}
@@ -242,8 +268,9 @@ def _outcome(
         actions={action: n for action, n in plan["actions"].items() if action != NEEDS_PERSON},
         results=reasons,
         before=len(before),
-        planned=len({step["discrepancy_id"] for step in steps}),
-        for_person=plan["for_person"],
+        planned=len(stepped),
+        for_person=len(people - stepped),
+        for_both=len(people & stepped),
         applied=len(applied),
         resolved=len(resolved),
         resolved_by_step=len(resolved & applied),

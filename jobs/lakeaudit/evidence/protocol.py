@@ -447,7 +447,7 @@ class Doubt:
 
 def not_all_listed(kind: str) -> str:
     """Return the reason for a table whose state, read from its manifest of a kind, is not complete."""
-    return f"the {kind} manifest of the table may lack some of its files"
+    return f"the {kind} manifest may not name all files of the table"
 
 
 @dataclass(frozen=True)

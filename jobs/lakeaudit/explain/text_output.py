@@ -358,7 +358,8 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
         table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
-        more = formatting.number(len(rest), "more kind")
+        names = {kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}
+        more = formatting.number(len(names), "more kind") if names else "other severities"
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

@@ -54,12 +54,10 @@ class Broken:
     def message(self) -> str:
         """The failure in one line."""
         if not self.failed:
-            return f"gate {self.gate}: {self.expected}{f' (not so: {_listed(self.where)})' if self.where else ''}"
+            return f"gate `{self.gate}`: {self.expected}{f' (not so: {_listed(self.where)})' if self.where else ''}"
         same = len({*self.failed}) == 1
         each = [f"{where}: {what}" for where, what in zip(self.where, self.failed, strict=True)]
-        return (
-            f"gate {self.gate}: {f'{_listed(self.where)}: {self.failed[0]}' if same else _listed(each, '; ')}"
-        )
+        return f"gate `{self.gate}`: {f'{_listed(self.where)}: {self.failed[0]}' if same else _listed(each, '; ')}"
 
 
 def _listed(items: Sequence[str], between: str = ", ") -> str:

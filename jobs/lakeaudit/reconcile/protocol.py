@@ -93,7 +93,9 @@ class RestoreTarget:
         return NEVER_GONE if self.was_there else "the file exists again"
 
 
-NEVER_GONE = "the file exists, and no action overwrites an object of a table's log"
+NEVER_GONE = (
+    "the file of the table's log still exists, with other content, and no action overwrites such a file"
+)
 
 
 @dataclass(frozen=True)

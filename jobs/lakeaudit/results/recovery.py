@@ -126,12 +126,17 @@ class Recovery:
         return f"{count(self.restorable)} of {count(self.losses)}{doubt}"
 
     @property
+    def only_by_hand(self) -> int:
+        """Return the number of files that can be restored, but by no plan."""
+        return self.restorable - self.plannable.get("yes", 0) if self.plannable else 0
+
+    @property
     def note(self) -> str:
         """Return which lost or changed files another finding describes; empty if none."""
         if not self.followers:
             return ""
-        which = "" if self.followers == self.losses else f"for {count(self.followers)} "
-        return f"{which}see {LOST_COMMIT} of the same file{'s' if self.followers > 1 else ''}"
+        which = "" if self.followers == self.losses else f"{count(self.followers)} "
+        return f"{which}only by hand: see {LOST_COMMIT} of the same file{'s' if self.followers > 1 else ''}"
 
     @property
     def without_end(self) -> str:
@@ -195,16 +200,24 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
     of_severity = f" of severity {severity}" if severity else ""
     files = f"{number(recovery.losses, 'lost or changed file')}{of_severity}"
     whole = {
-        yes: f"{files} can be restored",
+        yes: f"{files} can be restored{_by_hand(recovery)}",
         no: f"{files} cannot be restored",
         unknown: f"for {files} it is not known whether {'it' if unknown == 1 else 'they'} can be restored",
     }
     if recovery.losses in whole:
         return whole[recovery.losses]
-    parts = [f"{count(yes)} of {files} can be restored"] if yes else []
+    parts = [f"{count(yes)} of {files} can be restored{_by_hand(recovery)}"] if yes else []
     parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
     parts += [f"for {count(unknown)} it is not known"] if unknown else []
     return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def _by_hand(recovery: Recovery) -> str:
+    """Return how many of the files that can be restored no plan restores, in brackets; empty if none."""
+    if not recovery.only_by_hand:
+        return ""
+    some = "" if recovery.only_by_hand == recovery.restorable else f"{count(recovery.only_by_hand)} of them "
+    return f" ({some}only by hand)"
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
@@ -226,7 +239,8 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    end = _until(recovery.until, now) or ("expiry date not known" if recovery.restorable else "")
+    copies = "copies" if recovery.restorable > 1 else "copy"
+    end = _until(recovery.until, now) or (f"expiry of the {copies} not known" if recovery.restorable else "")
     return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
 
 

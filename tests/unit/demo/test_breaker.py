@@ -221,6 +221,7 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         odd=(),
         differs=False,
         new_markers=True,
+        for_both=1,
         resolved_beside=0,
         restorable=3,
         unplanned={"torn": ["t"]},
@@ -231,7 +232,7 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
     checked = "2 steps were not applied, because a check could not be completed (status `unknown`)"
     assert list(outcome.lines) == [
         "The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2.",
-        "A person has to decide about 4 more findings.",
+        "A person has to decide about 4 other findings, and about a part of 1 finding that has a step.",
         f"The plan restores 2 of the 3 {files} that can be restored. {other} about the other 1: torn (t).",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
@@ -244,7 +245,7 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
 def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired() -> None:
     outcome = RepairOutcome(
         actions={"hide_leftover": 2, "put_folder": 1},
-        results={"unknown": {"u: no log; t: torn": 1, "t: torn": 1}},
+        results={"unknown": {"u: no log; repeat the command; t: torn": 1, "t: torn": 1}},
         before=4,
         planned=3,
         for_person=1,
@@ -262,7 +263,8 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
     lines = list(outcome.lines)
     assert (
         "2 steps that hide a file or remove an entry were not applied (status `unknown`): "
-        "2 tables may list these files, and their lists of files are not completely known: t (torn); u (no log)."
+        "2 tables may list these files, and their lists of files are not completely known: t (torn); "
+        "u (no log; repeat the command)."
     ) in lines
     assert (
         "The next audit resolved 3 discrepancies. 2 of them had no own step: a step for the same file or folder "

@@ -85,20 +85,21 @@ OTHER = "gcs_inventory gs://inv"
     ("profile", "words"),
     [
         ([SOURCE | {"unreadable_share": 0.04}],
-         ["gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed"]),
+         ["gate `sources`: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed"]),
         ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
-         [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed; "
+         [(f"gate `sources`: s3_inventory s3://inv: 4.0 % of its rows could not be read; at most 1 % is allowed; "
           f"{OTHER}: 2.0 % of its rows could not be read; at most 1 % is allowed")]),
         ([SOURCE | {"unreadable_share": 1.0, "why": "for example, a.csv: row of another bucket: pond, not lake"}],
-         [(f"gate sources: s3_inventory s3://inv: 100 % of its rows could not be read (for example, a.csv: row of "
+         [(f"gate `sources`: s3_inventory s3://inv: 100 % of its rows could not be read (for example, a.csv: row of "
            f"another bucket: pond, not lake); at most {allowed} % is allowed") for allowed in (1, 50)]),
         ([TABLE | {"covered": False, "why": "the table is in bucket lake, and the sources cover s3://pond/"}],
-         [("gate sources: orders: no storage source covers this table (the table is in bucket lake, and the sources "
+         [("gate `sources`: orders: no storage source covers this table (the table is in bucket lake, and the sources "
            "cover s3://pond/)")]),
         ([SOURCE | {"age_of_max": 7 / 3}],
-         ["gate sources: s3_inventory s3://inv: it is 2.33 times as old as its max_age allows"]),
+         ["gate `sources`: s3_inventory s3://inv: it is 2.33 times as old as its max_age allows"]),
         ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],
-         [f"gate sources: {', '.join(f't{at}' for at in range(20))} and 3 more: no storage source covers this table"]),
+         [(f"gate `sources`: {', '.join(f't{at}' for at in range(20))} and 3 more: "
+           "no storage source covers this table")]),
     ],
 )  # fmt: skip
 def test_the_failure_of_each_subject_is_reported(profile: list[Row], words: list[str]) -> None:
@@ -215,7 +216,7 @@ def test_a_refusal_says_what_must_hold() -> None:
     assert isinstance(refused, GateFailed)
     assert refused.exit_code == 11
     assert str(refused) == (
-        "s3://results: gate findings: no discrepancy is found twice in one run (not so: all findings); "
+        "s3://results: gate `findings`: no discrepancy is found twice in one run (not so: all findings); "
         "repair the evidence, or edit the suite in expectations/; nothing was published"
     )
 

@@ -28,6 +28,9 @@ def row(
 
 LOST_COMMIT = row("overwritten_commit")
 
+BY_HAND = row("missing_metadata", by_hand="")
+FOLLOWER = row("missing_metadata", by_hand="overwritten_commit")
+
 EXPIRES = "expires at 2026-12-09 00:00:00Z"
 OTHERS = "reconcile may repair 3 other findings (the plan decides); 1 other finding has no automatic repair"
 SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
@@ -63,6 +66,17 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     (
         [row(), row("unclassified", None)],
         f"1 lost or changed file can be restored; the copy {EXPIRES}; 1 other finding has no automatic repair",
+    ),
+    (
+        [FOLLOWER, row(number=2), row(recoverable="no")],
+        (
+            "3 of 4 lost or changed files can be restored (1 of them only by hand), and 1 cannot; "
+            f"the first copy {EXPIRES}"
+        ),
+    ),
+    (
+        [FOLLOWER, BY_HAND],
+        f"2 lost or changed files can be restored (only by hand); the first copy {EXPIRES}",
     ),
     ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
@@ -108,9 +122,7 @@ def test_the_copy_of_a_file_expires(past: int | None, words: str) -> None:
     assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
 
 
-BY_HAND = row("missing_metadata", by_hand="")
-FOLLOWER = row("missing_metadata", by_hand="overwritten_commit")
-SEE = "see overwritten_commit of the same file"
+SEE = "only by hand: see overwritten_commit of the same file"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +134,7 @@ SEE = "see overwritten_commit of the same file"
         (
             [FOLLOWER, row("missing_metadata", "unknown", by_hand="")],
             {"no": 2},
-            f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; for 1 {SEE}",
+            f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; 1 {SEE}",
         ),
         ([FOLLOWER, FOLLOWER], {"no": 2}, f"2 of 2, until 2026-12-09 00:00:00Z; {SEE}s"),
         (
@@ -157,13 +169,17 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "recoverable", "words"),
     [
-        ("dropped", "yes", "recoverable: yes, from an older version, expiry date not known"),
+        ("dropped", "yes", "recoverable: yes, from an older version, expiry of the copy not known"),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
         ("metastore_broken", "unknown", ""),
         ("overwritten_commit", "yes", "older object version readable"),
         ("overwritten_commit", "no", ""),
-        ("of another version", "yes", "recoverable: yes, from an older version, expiry date not known"),
+        (
+            "of another version",
+            "yes",
+            "recoverable: yes, from an older version, expiry of the copy not known",
+        ),
         ("of another version", None, ""),
     ],
 )

@@ -379,7 +379,9 @@ def test_of_a_run_before_the_last_one_it_is_not_known() -> None:
 
 def test_gates_that_do_not_hold_are_named() -> None:
     (gate,) = tree("broken").one("ul", cls="gates").all("li")
-    assert gate.full_text == f"gate sources: few rows cannot be read (not so: {pagedata.HOSTILE[0]}, warning)"
+    assert (
+        gate.full_text == f"gate `sources`: few rows cannot be read (not so: {pagedata.HOSTILE[0]}, warning)"
+    )
     assert tree("healthy").all("ul", cls="gates") == []
 
 

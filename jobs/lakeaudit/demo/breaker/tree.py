@@ -66,7 +66,7 @@ def write_below_file(site: Site) -> Fault:
     )
     return Fault(
         "write_below_file",
-        f"wrote an entry for {key} under a file in the metadata store {guard.table}",
+        f"wrote an entry for {key}, whose parent is a file and not a folder, into the metadata store {guard.table}",
         expected,
     )
 

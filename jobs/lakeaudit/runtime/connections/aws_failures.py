@@ -100,7 +100,7 @@ class OddResponse(BotoCoreError):
 class BrokenListing(OddResponse):
     """The pages of a listing do not make a complete list."""
 
-    hint = "run it again; a store that always does this cannot be listed: use an inventory"
+    hint = "repeat the command; if the store always truncates this listing, use an inventory instead of a listing"
 
 
 class IncompleteResponse(OddResponse):

@@ -214,8 +214,10 @@ def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
     hint = read.found.folder.hint if read.found.folder else None
     if hint is None or hint.number == read.number:
         return
-    named = hint.name or str(hint.number)
-    words = f"`version-hint.text` names {named}, but the newest metadata.json is {read.file.name}"
+    named = hint.name or f"version {hint.number}"
+    words = (
+        f"`version-hint.text` names {named} as the newest, but the newest metadata.json is {read.file.name}"
+    )
     if hint.number > read.number:
         names = [hint.name] if hint.name else [f"v{hint.number}{suffix}" for suffix in _SUFFIXES]
         places = [read.folder.join(name) for name in names]
@@ -237,8 +239,8 @@ def why_behind(found: LocatedMetadata, clients: Clients) -> str | None:
         return None
     hint = found.folder.hint if found.folder else None
     if hint is not None and hint.number > number:
-        named = hint.name or str(hint.number)
-        return f"`version-hint.text` names {named}, but the newest listed file is {file.name}"
+        named = hint.name or f"version {hint.number}"
+        return f"`version-hint.text` names {named} as the newest, but the newest listed file is {file.name}"
     if not file.name.startswith("v"):
         return None
     folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
