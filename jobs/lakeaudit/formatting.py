@@ -261,7 +261,7 @@ OUTCOMES = {
     "ignored": "ignored",
     "out_of_window": "too young to judge",
     "undecided": "undecided",
-    "moved_on": "not judged: the table changed during the audit",
+    "moved_on": "changed during the audit",
     "uncovered": "not covered by the inventory",
 }
 

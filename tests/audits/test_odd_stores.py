@@ -414,7 +414,7 @@ def test_a_cut_off_listing_of_storage_concludes_nothing(unlisted: Buckets) -> No
         row = unlisted.content(f"short.{table}")
         assert row["status"] == "partial"
         assert row["reason"].startswith(
-            f"s3://{bucket}/warehouse/{table}/_delta_log: the store's list is truncated"
+            f"s3://{bucket}/warehouse/{table}/_delta_log: the store's listing of this folder ends early"
         )
 
 

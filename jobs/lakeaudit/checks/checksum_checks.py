@@ -18,7 +18,7 @@ from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
 _NOT_COMPARED = (
-    "the checksum file of the newest version could not be compared with the files that the table lists"
+    "the checksum file of the newest version, with the number and size of all files, could not be checked"
 )
 
 

@@ -55,16 +55,17 @@ def findings(
         typer.Option(
             "--allow",
             metavar="X",
-            help="With --as: include more files; repeatable. `restore` (list s3-batch): files that somebody may have "
-            "removed on purpose. `older_than_onboarding` (other lists): unused files that are older than the first "
-            "complete audit of their table.",
+            help="With --as: include more files; repeatable. `restore` (only with --as s3-batch): files that somebody "
+            "may have removed on purpose. `older_than_onboarding` (with the other values of --as): unused files that "
+            "are older than the first complete audit of their table.",
         ),
     ] = None,
 ) -> int:
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. --as lists only files of open discrepancies on which `reconcile` may act.
+    writes an apostrophe before a formula. --as lists only files of open discrepancies that `reconcile` is allowed to
+    change.
     """
     from lakeaudit.commands import findings as command
 

@@ -46,7 +46,8 @@ class RepairOutcome:
         tables: names of the lake's tables.
         before: number of open findings before the repairs.
         planned: number of findings with a step.
-        for_person: number of the other findings that need a person; `for_both` need a person and have a step.
+        for_person: number of the other findings that need a person; `for_both` need a person and have a step,
+            and steps for the same file or folder repaired `person_repaired` of those without one.
         applied: number of findings with an applied step.
         resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step, and
             `resolved_beside` of the others are about a file or folder that an applied step of another finding repaired.
@@ -69,6 +70,7 @@ class RepairOutcome:
     differs: bool
     new_markers: bool
     for_both: int = 0
+    person_repaired: int = 0
     resolved_beside: int = 0
     restorable: int = 0
     unplanned: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -93,12 +95,11 @@ class RepairOutcome:
             f"The plan has {number(self.steps, 'step')} for {count(self.planned)} of {number(self.before, 'finding')}"
             + (f": {actions}." if actions else ".")
         )
-        yield f"A person has to decide about {number(self.for_person, 'other finding')}{self._both}."
-        if self.unplanned:
-            yield self._unplanned_line
+        yield f"{self._without_plan}{self._both}."
+        yield from self._unplanned_lines
         for status, reasons in sorted(self.results.items()):
-            hidden = _not_hidden(reasons, self.tables) if status == "unknown" and self.hiding else ""
-            yield hidden or _result(status, reasons)
+            hidden = _not_hidden(reasons, self.tables) if status == "unknown" and self.hiding else ()
+            yield from hidden or [_result(status, reasons)]
         noun = "discrepancy" if self.resolved == 1 else "discrepancies"
         yield f"The next audit resolved {count(self.resolved)} {noun}{self._without_step}."
         yield from (f"This new finding follows from a repair: {each}." for each in self.follows)
@@ -118,17 +119,30 @@ class RepairOutcome:
         return f", and about a part of {number(self.for_both, 'finding')} that {have} a step"
 
     @property
-    def _unplanned_line(self) -> str:
-        """Return why the plan does not restore every file that can be restored."""
-        left = sum(map(len, self.unplanned.values()))
-        why = "; ".join(
-            f"{reason} ({', '.join(tables)})" for reason, tables in sorted(self.unplanned.items())
-        )
-        whole = number(self.restorable, "lost or changed file")
+    def _without_plan(self) -> str:
+        """Return how many findings have no step, and who repairs them."""
+        rest = number(self.for_person, "other finding")
+        if not self.person_repaired:
+            return f"A person has to decide about {rest}"
         return (
-            f"The plan restores {count(self.restorable - left)} of the {whole} that can be restored. "
-            f"A person has to decide about the other {count(left)}: {why}."
+            f"The plan has no step for the {rest}. Steps for the same files or folders repaired "
+            f"{count(self.person_repaired)} of them, and a person has to decide about "
+            f"{count(self.for_person - self.person_repaired)}"
         )
+
+    @property
+    def _unplanned_lines(self) -> Iterator[str]:
+        """Yield why the plan does not restore every file that can be restored, a line for each table."""
+        if not self.unplanned:
+            return
+        left = sum(map(len, self.unplanned.values()))
+        whole = number(self.restorable, "lost or changed file")
+        yield (
+            f"The plan restores {count(self.restorable - left)} of the {whole} that can be restored. "
+            f"A person has to decide about the other {count(left)}:"
+        )
+        for reason, tables in sorted(self.unplanned.items()):
+            yield from (f"  {table}: {reason}" for table in tables)
 
     @property
     def _without_step(self) -> str:
@@ -137,7 +151,8 @@ class RepairOutcome:
         if not rest:
             return ": each had a step that was applied"
         if rest == self.resolved_beside:
-            return f". {count(rest)} of them had no own step: a step for the same file or folder repaired them, too"
+            own = f"{count(self.resolved_by_step)} by their own steps"
+            return f": {own}, and {count(rest)} by a step for the same file or folder"
         return f", {count(rest)} of them without an applied step of their own"
 
     @property
@@ -155,22 +170,23 @@ def _result(status: str, reasons: Mapping[str, int]) -> str:
     return f"{number(n, 'step')} {'was' if n == 1 else 'were'} {_MEANINGS.get(status, status)}{why}."
 
 
-def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> str:
-    """Return why files were not hidden, if every reason is a table that was not read completely; else empty."""
+def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> Sequence[str]:
+    """Return why files were not hidden, if every reason is a table that was not read completely; else nothing."""
     named = dict(part for reason in reasons for part in _by_table(reason, tables))
     if "" in named:
-        return ""
+        return ()
     n = sum(reasons.values())
     steps = (
         "step that hides a file or removes an entry was"
         if n == 1
         else "steps that hide a file or remove an entry were"
     )
-    files = "this file" if n == 1 else "these files"
-    lists = "its list of files is" if len(named) == 1 else "their lists of files are"
-    tables_named = f"{number(len(named), 'table')} may list {files}, and {lists} not completely known"
-    listed = "; ".join(f"{table} ({why})" for table, why in sorted(named.items()))
-    return f"{count(n)} {steps} not applied (status `unknown`): {tables_named}: {listed}."
+    files = "this file" if n == 1 else "one of these files"
+    whose = f"{number(len(named), 'table')} may list {files}, and could not be read completely before the first step"
+    return (
+        f"{count(n)} {steps} not applied (status `unknown`): {whose}:",
+        *(f"  {table}: {why}" for table, why in sorted(named.items())),
+    )
 
 
 def _by_table(reason: str, tables: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -271,6 +287,7 @@ def _outcome(
         planned=len(stepped),
         for_person=len(people - stepped),
         for_both=len(people & stepped),
+        person_repaired=sum(_is_beside(before[of], places) for of in (resolved & people) - stepped),
         applied=len(applied),
         resolved=len(resolved),
         resolved_by_step=len(resolved & applied),

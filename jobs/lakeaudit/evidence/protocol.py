@@ -447,7 +447,7 @@ class Doubt:
 
 def not_all_listed(kind: str) -> str:
     """Return the reason for a table whose state, read from its manifest of a kind, is not complete."""
-    return f"the {kind} manifest may not name all files of the table"
+    return f"the {kind} manifest of the table is possibly incomplete"
 
 
 @dataclass(frozen=True)

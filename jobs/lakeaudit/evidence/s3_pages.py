@@ -35,7 +35,7 @@ _FULL_PAGE = 1000
 _OF_LISTINGS = ("IsTruncated", "Name", "Bucket", "KeyCount", *_NEXT, *_ENTRIES)
 """A page of a listing has one of these; other XML that is parsed as a listing has none of them."""
 NO_LISTING = "the store's response is not a listing: check s3.endpoint and s3.path_style"
-ENDLESS = "the store's list is truncated without a continuation token"
+ENDLESS = "the store's listing of this folder ends early: it is truncated, but has no continuation token"
 REPEATED = "the store's list repeats itself and does not end"
 
 

@@ -359,7 +359,8 @@ def _kinds(page: PageData, shown: int, width: int) -> Table:
     if rest := kinds[shown:]:
         findings = formatting.count(sum(kind.stake.findings for kind in rest))
         names = {kind.name for kind in rest} - {kind.name for kind in kinds[:shown]}
-        more = formatting.number(len(names), "more kind") if names else "other severities"
+        parts = [formatting.number(len(names), "more kind")] if names else []
+        more = ", ".join([*parts, *(["other severities"] if len(rest) > len(names) else [])])
         table.add_row(plain("", "dim"), plain(more, "dim"), plain(findings, "dim"))
     return table
 

@@ -94,7 +94,7 @@ class RestoreTarget:
 
 
 NEVER_GONE = (
-    "the file of the table's log still exists, with other content, and no action overwrites such a file"
+    "this file of the table's log still exists, with other content, and no action overwrites such a file"
 )
 
 

@@ -239,9 +239,11 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     """Return whether lost data is recoverable, from which copy and until when; empty where nothing is lost."""
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
-    copies = "copies" if recovery.restorable > 1 else "copy"
-    end = _until(recovery.until, now) or (f"expiry of the {copies} not known" if recovery.restorable else "")
-    return f"recoverable: {_joined(recovery.amount, recovery.source, end)}"
+    how = f"recoverable: {_joined(recovery.amount, recovery.source, _until(recovery.until, now))}"
+    if recovery.until is not None or not recovery.restorable:
+        return how
+    expire = "older versions expire" if recovery.restorable > 1 else "older version expires"
+    return f"{how} (it is not known when the {expire})"
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:

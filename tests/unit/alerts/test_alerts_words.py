@@ -79,7 +79,7 @@ SAID = [
         replace(LOST, kind="uncommitted"),
         "repair: lakeaudit reconcile plan lake.yaml --table sales.orders --kind uncommitted",
     ),
-    (replace(LOST, until=None), "recoverable: 7 of 12, expiry of the copies not known"),
+    (replace(LOST, until=None), "recoverable: 7 of 12 (it is not known when the older versions expire)"),
     (replace(LOST, files=None, rows=None, bytes=None), "at stake: not known"),
     (replace(LOST, since=None, cause="a lifecycle rule"), "since an unknown time; cause: a lifecycle rule"),
     (

@@ -169,7 +169,11 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "recoverable", "words"),
     [
-        ("dropped", "yes", "recoverable: yes, from an older version, expiry of the copy not known"),
+        (
+            "dropped",
+            "yes",
+            "recoverable: yes, from an older version (it is not known when the older version expires)",
+        ),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
         ("metastore_broken", "unknown", ""),
@@ -178,7 +182,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "of another version",
             "yes",
-            "recoverable: yes, from an older version, expiry of the copy not known",
+            "recoverable: yes, from an older version (it is not known when the older version expires)",
         ),
         ("of another version", None, ""),
     ],

@@ -66,7 +66,7 @@ def write_below_file(site: Site) -> Fault:
     )
     return Fault(
         "write_below_file",
-        f"wrote an entry for {key}, whose parent is a file and not a folder, into the metadata store {guard.table}",
+        f"wrote the file {key}, a path below another file, and its entry in the metadata store {guard.table}",
         expected,
     )
 

@@ -100,7 +100,7 @@ class OddResponse(BotoCoreError):
 class BrokenListing(OddResponse):
     """The pages of a listing do not make a complete list."""
 
-    hint = "repeat the command; if the store always truncates this listing, use an inventory instead of a listing"
+    hint = "repeat the command; if it happens every time, the store has a fault: report it to the store's operator"
 
 
 class IncompleteResponse(OddResponse):

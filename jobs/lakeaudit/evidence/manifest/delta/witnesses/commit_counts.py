@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
-EMPTY = "it contains no Delta action"
+EMPTY = "it contains no Delta action, so its changes are unknown"
 UNMET = "it holds less than its own counts say"
 """How the reason begins for a commit whose counts are not met; `words_of_commit` makes a sentence of it."""
 
