@@ -27,6 +27,7 @@ Row = Mapping[str, Any]
 ARCHIVED = "archived"
 LOST_COMMIT = "overwritten_commit"
 LOST_LOG = "missing_metadata"
+STALE_POINTER = "stale_pointer"
 THINK_FIRST = ("overwritten", LOST_COMMIT)
 """Kinds whose file may be right, or must stay as it is: the advice is printed before the command."""
 
@@ -334,11 +335,12 @@ def _allowances(kinds: Iterable[str], *, restore: bool = False) -> str:
 def may_be_repaired(kind: str, answers: Mapping[str, int]) -> bool:
     """Return whether `reconcile plan` may have a step for a kind; see `repair_command`.
 
-    A lost file without a version has none, and neither has other content without a version that is known to differ. If
-    no answer is recorded (as for metadata in results of an earlier version), the plan checks storage.
+    A lost file without a version has none. Neither has other content without a version that is known to differ, or a
+    finding of another kind that is known to be repaired only by hand. If no answer is recorded (as for metadata in
+    results of an earlier version), the plan checks storage.
     """
     if kind not in BROUGHT_BACK:
-        return kind in PLANNED
+        return kind in PLANNED and {answer for answer, number in answers.items() if number} != {"no"}
     if kind in DIFFERING_CONTENT:
         return bool(answers.get("yes"))
     return bool(answers.get("yes") or answers.get("unknown") or not answers.get("no"))
@@ -449,7 +451,13 @@ def _plain(text: str) -> str:
 
 
 def is_by_hand(finding: Row) -> bool:
-    """Return whether no plan restores the file: an object of a table's log exists, and no action overwrites one."""
+    """Return whether no plan repairs a finding of a kind that plans repair.
+
+    An object of a table's log exists, and no action overwrites one. Or a table's own metadata, and no catalog, points
+    at an old version.
+    """
+    if finding["kind"] == STALE_POINTER:
+        return bool(finding["category"] == "log")
     return bool(finding["kind"] == LOST_LOG and finding["storage_size"] is not None)
 
 

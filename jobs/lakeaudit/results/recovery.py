@@ -74,13 +74,18 @@ class Recovery:
                 answers[answer] += row[number]
                 plannable[answer if row.get("by_hand") is None else "no"] += row[number]
         others = [row for row in rows if not _answer(row)]
+        if any(row.get("by_hand") is not None for row in others):
+            for row in others:
+                plannable["unknown" if row["by_hand"] is None else "no"] += row[number]
         readable = [row for row in others if _is_readable(row)]
         following = [row for row in rows if row.get("by_hand") == LOST_COMMIT and _answer(row) != "no"]
         until = _first_end(row for row in rows if _answer(row) == "yes")
         return cls(
             total=sum(row[number] for row in rows),
             answers=answers,
-            repairable=sum(row[number] for row in others if row["kind"] in PLANNED),
+            repairable=sum(
+                row[number] for row in others if row["kind"] in PLANNED and row.get("by_hand") is None
+            ),
             until=until,
             readable=sum(row[number] for row in readable),
             readable_until=_first_end(readable),

@@ -388,3 +388,19 @@ def test_a_torn_commit_is_restored_by_the_step_of_the_finding_about_its_lost_con
     assert next_steps.advice(row, step) == ""
     assert next_steps.printed_step(row, beside=("overwritten_commit",)) is None
     assert [next_steps.is_by_hand(each) for each in (row, row | {"storage_size": None})] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("answers", "may"),
+    [({}, True), ({"unknown": 1, "no": 1}, True), ({"no": 2}, False), ({"no": 2, "unknown": 0}, False)],
+)
+def test_no_plan_is_offered_for_pointers_that_are_set_by_hand(answers: dict[str, int], may: bool) -> None:
+    assert next_steps.may_be_repaired("stale_pointer", answers) is may
+
+
+@pytest.mark.parametrize(("category", "by_hand"), [("log", True), (None, False)])
+def test_only_catalogs_are_pointed_by_a_plan(category: str | None, by_hand: bool) -> None:
+    assert (
+        next_steps.is_by_hand({"kind": "stale_pointer", "category": category, "storage_size": None})
+        is by_hand
+    )

@@ -136,6 +136,12 @@ SEE = "only by hand: see overwritten_commit of the same file"
             {"no": 2},
             f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; 1 {SEE}",
         ),
+        ([row("stale_pointer", None, by_hand="")], {"no": 1}, "no automatic repair"),
+        (
+            [row("stale_pointer", None, by_hand=""), row("stale_pointer", None, by_hand=None)],
+            {"no": 1, "unknown": 1},
+            "reconcile may repair 1 of 2; the plan decides",
+        ),
         ([FOLLOWER, FOLLOWER], {"no": 2}, f"2 of 2, until 2026-12-09 00:00:00Z; {SEE}s"),
         (
             [FOLLOWER | {"recoverable": "no"}, row()],

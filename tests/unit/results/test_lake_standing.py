@@ -113,6 +113,16 @@ BY_HAND: list[tuple[str, list[Row], list[tuple[str, str | None]]]] = [
         [torn("log/1"), torn("log/2", "overwritten_commit", None)],
         [("missing_metadata", ""), ("overwritten_commit", None)],
     ),
+    (
+        "a hint or converted metadata that lags behind is not set by a plan",
+        [finding("stale_pointer", "metadata/version-hint.text", category="log")],
+        [("stale_pointer", "")],
+    ),
+    (
+        "a catalog is",
+        [finding("stale_pointer", "orders#iceberg_rest main", category=None)],
+        [("stale_pointer", None)],
+    ),
     ("nor does a torn data file", [torn("a", "size_mismatch")], [("size_mismatch", None)]),
 ]
 

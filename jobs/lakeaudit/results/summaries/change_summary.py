@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.advice.next_steps import LOST_LOG
+from lakeaudit.advice.next_steps import LOST_LOG, STALE_POINTER
 from lakeaudit.kinds import WHOLE_PARTITION
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
@@ -47,8 +47,11 @@ _COLUMNS = (
         "recovery_version_id",
         "storage_version_id",
         "storage_size",
+        "category",
     ),
 )
+NO_ANSWER = "no answer"
+"""Stands for the null of `recoverable` in counts of findings that lose no file."""
 _BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker")
 """Columns from which the command that restores a file is made."""
 
@@ -92,8 +95,10 @@ class Change:
     @property
     def recovery(self) -> Recovery:
         """Return how many are recoverable; those without an answer count as their kind implies."""
-        unanswered = self.number - sum(self.recoverable.values())
-        by_hand = [(answer, number, "") for answer, number in self.by_hand.items()]
+        unanswered = self.number - sum(self.recoverable.values()) - self.by_hand.get(NO_ANSWER, 0)
+        by_hand = [
+            (None if answer == NO_ANSWER else answer, number, "") for answer, number in self.by_hand.items()
+        ]
         others = [(answer, n - self.by_hand.get(answer, 0), None) for answer, n in self.recoverable.items()]
         return Recovery.of_sums(
             [
@@ -137,8 +142,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
         return []
     changed = changed.append_column("by", _caused_by(changed))
     partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
-    in_storage = pc.and_(pc.equal(changed["kind"], LOST_LOG), pc.is_valid(changed["storage_size"]))
-    by_hand = _counts(changed.filter(in_storage), "recoverable")
+    by_hand = _counts(_by_hand(changed), "answer")
     whole = _counts(changed.filter(pc.starts_with(changed["explanation"], WHOLE_PARTITION)), "partition_path")
     causes = _counts(changed, "by")
     is_file = pc.equal(changed["subject_type"], "file")
@@ -192,6 +196,14 @@ def _split(back: str | None) -> Row | None:
 
 _SUMMED = {"files": "files", "rows": "rows_at_stake", "bytes": "bytes_at_stake"}
 _Counts = dict[tuple[Any, ...], Counter[str]]
+
+
+def _by_hand(changed: pa.Table) -> pa.Table:
+    """Return the rows that no plan repairs (`next_steps.is_by_hand`), with their `answer`: if recoverable, or none."""
+    in_storage = pc.and_(pc.equal(changed["kind"], LOST_LOG), pc.is_valid(changed["storage_size"]))
+    own = pc.and_(pc.equal(changed["kind"], STALE_POINTER), pc.equal(changed["category"], "log"))
+    rows = changed.filter(pc.or_(in_storage, pc.fill_null(own, fill_value=False)))
+    return rows.append_column("answer", pc.fill_null(rows["recoverable"], NO_ANSWER))
 
 
 def _counts(changed: pa.Table, column: str) -> _Counts:

@@ -6,7 +6,7 @@ the other tables are still open.
 
 from datetime import datetime
 
-from lakeaudit.advice.next_steps import LOST_COMMIT, LOST_LOG
+from lakeaudit.advice.next_steps import LOST_COMMIT, LOST_LOG, STALE_POINTER
 from lakeaudit.kinds import CONTENT_LOST, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
@@ -20,8 +20,9 @@ _SUMS = """count(*) AS findings, sum(files) AS files, sum(rows_at_stake) AS rows
     sum(bytes_at_stake) AS bytes_at_stake, min(recoverable_until) AS recoverable_until"""
 _BY = "kind, severity, table_name, recoverable"
 BY_HAND = f"""CASE WHEN kind = '{LOST_LOG}' AND storage_size IS NOT NULL
-    THEN CASE WHEN twice_key IS NULL THEN '' ELSE '{LOST_COMMIT}' END END"""
-"""SQL for lost or changed files that no plan restores (`next_steps.is_by_hand`); else null.
+    THEN CASE WHEN twice_key IS NULL THEN '' ELSE '{LOST_COMMIT}' END
+    WHEN kind = '{STALE_POINTER}' AND category = 'log' THEN '' END"""
+"""SQL for findings that no plan repairs although plans repair their kind (`next_steps.is_by_hand`); else null.
 
 It is the kind of the finding about the same file that describes the repair, or an empty text.
 """
