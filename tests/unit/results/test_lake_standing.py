@@ -12,6 +12,7 @@ from lakeaudit.report.closing import closing, next_commands
 from lakeaudit.report.gather import gather
 from lakeaudit.report.page_data import PageData
 from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.change_summary import still_open
 from lakeaudit.results.summaries.lake_standing import lake_standing, lost_states
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, publish, run, transition
@@ -137,6 +138,23 @@ def test_files_that_no_plan_restores_are_marked(
     publish(place, runs=[run()], findings=found, discrepancies=[discrepancy(each) for each in found])
     rows = lake_standing(Results(place, Clients(), LAKE), run(), LATER, past=past)
     assert sorted((row["kind"], row["by_hand"]) for row in rows) == by_hand
+
+
+def test_alerts_know_which_findings_no_plan_repairs(place: Location) -> None:
+    """By kind how many findings a plan repairs (or may repair), and how many none does."""
+    found = [
+        finding("stale_pointer", "a/metadata/version-hint.text", category="log"),
+        finding("stale_pointer", "a#iceberg_rest main", category=None),
+        *(torn("b/_delta_log/1"), torn("b/_delta_log/2"), torn("b/_delta_log/3", size=None)),
+        finding("phantom", "c/1"),
+    ]
+    publish(place, runs=[run()], discrepancies=[discrepancy(each) for each in found])
+    changes = still_open(Results(place, Clients(), LAKE), LATER)
+    assert {change.kind: dict(change.recovery.plannable) for change in changes} == {
+        "stale_pointer": {"unknown": 1, "no": 1},
+        "missing_metadata": {"yes": 1, "no": 2},
+        "phantom": {},
+    }
 
 
 def test_of_a_run_before_the_last_only_its_own_findings_are_known(place: Location) -> None:
