@@ -21,7 +21,7 @@ demo: jars ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
 test: jars ## all tests but the long ones
-	@$(BIN)/pytest -m "not soak and not airflow" -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -m "not soak and not airflow" -n 5 --dist loadfile --no-loadscope-reorder
 
 soak: jars ## the long tests, and those of properties with many more examples
 	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many
