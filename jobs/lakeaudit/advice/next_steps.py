@@ -79,7 +79,7 @@ PLANNED = frozenset(
     {
         *("dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"),
         *("hidden", "tombstoned", "phantom", "metastore_stale", "metastore_broken"),
-        *("unregistered_partition", "empty_partition", "stale_pointer"),
+        *("unregistered_partition", "empty_partition", STALE_POINTER),
         *CLEARED,
     }
 )
@@ -320,7 +320,7 @@ class BrokenGroup(Protocol):
 ALLOW = " --allow restore"
 ALLOWED_ALONE = {
     "unfinished_upload": "abort_upload",
-    "stale_pointer": "repoint_table",
+    STALE_POINTER: "repoint_table",
     "empty_partition": "drop_partition",
 }
 """By kind the value of `--allow` without which a plan has no step for it."""

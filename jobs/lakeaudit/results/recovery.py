@@ -76,7 +76,7 @@ class Recovery:
         others = [row for row in rows if not _answer(row)]
         if any(row.get("by_hand") is not None for row in others):
             for row in others:
-                plannable["unknown" if row["by_hand"] is None else "no"] += row[number]
+                plannable["unknown" if row.get("by_hand") is None else "no"] += row[number]
         readable = [row for row in others if _is_readable(row)]
         following = [row for row in rows if row.get("by_hand") == LOST_COMMIT and _answer(row) != "no"]
         until = _first_end(row for row in rows if _answer(row) == "yes")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.advice.next_steps import may_be_repaired
 from lakeaudit.report import summary
 from lakeaudit.results.recovery import Recovery, brief, expiry, of_finding, sentence
 
@@ -204,3 +205,11 @@ def test_the_lost_version_of_a_commit_is_readable_and_not_recoverable() -> None:
     assert (recovery.restorable, recovery.losses, recovery.until) == (0, 0, None)
     sums = dict.fromkeys(("files", "rows_at_stake", "bytes_at_stake"))
     assert summary.Stake.of([LOST_COMMIT | sums]).recovery.until is None
+
+
+@pytest.mark.parametrize("recoverable", [None, "no", "unknown", "yes"])
+def test_a_plan_is_offered_for_kinds_that_lose_no_file_whatever_their_row_says(
+    recoverable: str | None,
+) -> None:
+    finding = row("phantom", recoverable) | {"recovery": None}
+    assert may_be_repaired("phantom", Recovery.of_finding(finding).plannable)

@@ -21,7 +21,7 @@ from lakeaudit.formatting import SIDES, side_label, table_label, visible
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.results.read import Row
-from lakeaudit.results.recovery import of_finding
+from lakeaudit.results.recovery import Recovery, of_finding
 
 CLAIM_NAMES = {"etag": "ETag", "version_id": "version"}
 LONGEST = 2000
@@ -211,7 +211,7 @@ def _restore(session: PageSession, row: Row) -> None:
 
 def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:
     """Show the command that plans the repair, if one is possible now, and the one that explains more."""
-    planned = next_steps.may_be_repaired(row["kind"], {row["recoverable"]: 1})
+    planned = next_steps.may_be_repaired(row["kind"], Recovery.of_finding(row).plannable)
     repairable = planned and not next_steps.is_by_hand(row)
     plan = _plan(session, row)
     if len(unresolved) > 1:
@@ -229,7 +229,7 @@ def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, wait
 def _plan(session: PageSession, row: Row) -> str:
     causes = [row["cause"]] if row["cause"] else []
     return next_steps.repair_command(
-        session.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes
+        session.lake_file, row["table_name"], row["kind"], Recovery.of_finding(row).plannable, causes
     )
 
 

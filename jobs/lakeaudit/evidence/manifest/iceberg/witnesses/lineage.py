@@ -28,7 +28,7 @@ from lakeaudit.evidence.lineage import (
     Witness,
     with_moved,
 )
-from lakeaudit.evidence.manifest.iceberg.current.folder import snapshot_of
+from lakeaudit.evidence.manifest.iceberg.current.folder import Hint, snapshot_of
 from lakeaudit.evidence.manifest.iceberg.current.foreign import foreign_state
 from lakeaudit.evidence.manifest.iceberg.current.lines import contested_commits, descends, logged_names
 from lakeaudit.evidence.manifest.iceberg.current.located_metadata import LocatedMetadata
@@ -210,14 +210,15 @@ def _witness(about: tuple[str, str, int], claim: str, words: str) -> Witness:
     return Witness(table, claim, (LAST_AUDIT,), subject, words, number)
 
 
+def _hinted(hint: Hint) -> str:
+    return f"`version-hint.text` names {hint.name or f'version {hint.number}'} as the newest"
+
+
 def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
     hint = read.found.folder.hint if read.found.folder else None
     if hint is None or hint.number == read.number:
         return
-    named = hint.name or f"version {hint.number}"
-    words = (
-        f"`version-hint.text` names {named} as the newest, but the newest metadata.json is {read.file.name}"
-    )
+    words = f"{_hinted(hint)}, but the newest metadata.json is {read.file.name}"
     if hint.number > read.number:
         names = [hint.name] if hint.name else [f"v{hint.number}{suffix}" for suffix in _SUFFIXES]
         places = [read.folder.join(name) for name in names]
@@ -239,8 +240,7 @@ def why_behind(found: LocatedMetadata, clients: Clients) -> str | None:
         return None
     hint = found.folder.hint if found.folder else None
     if hint is not None and hint.number > number:
-        named = hint.name or f"version {hint.number}"
-        return f"`version-hint.text` names {named} as the newest, but the newest listed file is {file.name}"
+        return f"{_hinted(hint)}, but the newest listed file is {file.name}"
     if not file.name.startswith("v"):
         return None
     folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
