@@ -6,6 +6,7 @@ A connection belongs to one task or to the driver's last stage of an audit. Its 
 import atexit
 import os
 import tempfile
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,10 @@ Connection: TypeAlias = duckdb.DuckDBPyConnection
 DuckError: TypeAlias = duckdb.Error
 
 BATCH_ROWS = 100_000
+FEW = 10_000
+"""A result made of fewer rows is copied once: for a small audit, binding statements costs more than all rows."""
+
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,8 @@ class Relation:
         """Run the query and return all rows."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table()
+        if self._reads_few:
+            return self._call("con.execute(sql)").to_arrow_table()
         return self._bound().to_arrow_table()
 
     def to_plain(self) -> list[dict[str, Any]]:
@@ -78,6 +85,8 @@ class Relation:
         """Return the rows in batches of that size. While they stream, the connection takes no other query."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table().to_reader()
+        if self._reads_few:
+            return self._call("con.execute(sql)").to_arrow_reader(rows)
         return self._bound().to_arrow_reader(rows)
 
     def create(self, name: str) -> int:
@@ -88,6 +97,19 @@ class Relation:
     def insert_into(self, name: str) -> None:
         """Insert all rows into a table of the connection that has these columns in their order."""
         self._call("con.execute(sql)", f"INSERT INTO {name} ")
+
+    @cached_property
+    def _reads_few(self) -> bool:
+        """Whether the result, or all rows that it is made of, are known to be few.
+
+        DuckDB binds a statement twice for Arrow by `con.sql`, and once by `con.execute`, which copies the result.
+        """
+        if self.count is not None:
+            return self.count < FEW
+        return bool(self.named) and all(
+            rows._reads_few if isinstance(rows, Relation) else are_few(rows, FEW)
+            for rows in self.named.values()
+        )
 
     def _bound(self) -> duckdb.DuckDBPyRelation:
         relation: duckdb.DuckDBPyRelation = self._call("con.sql(sql)")
