@@ -32,7 +32,7 @@ STANDINGS = {
     "whole": "fully judged",
 }
 _WITHOUT_SHARE = {
-    "off": "not judged",
+    "off": "not checked",
     "empty": "nothing to judge",
     "young": STANDINGS["young"],
     "nothing": NOTHING_JUDGED,
