@@ -107,14 +107,15 @@ _ALL = (
     Kind(
         "size_mismatch", "content", "critical",
         "the stored object has another size than its writer recorded",
-        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or let the "
-        "job that writes the table write the file and its record again.",
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or run the "
+        "job of the table again, so that it writes the file and its record again.",
     ),
     Kind(
         "content_mismatch", "content", "critical",
         "the size is right, but the checksum or the MD5 ETag is not the one that the writer recorded",
-        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or let the "
-        "job that writes the table write the file and its record again. Do not trust query results since that time.",
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or run the "
+        "job of the table again, so that it writes the file and its record again. Do not trust query results since "
+        "that time.",
     ),
     Kind(
         "overwritten", "content", "warning",

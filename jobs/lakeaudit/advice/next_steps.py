@@ -58,9 +58,9 @@ _NOT_BACK = {
     "metadata of a table before anything else in it.",
     "size_mismatch": "Find out which job wrote the stored object, and whether the object or the recorded "
     "size is wrong. "
-    "Then let the job that writes the table write the file and its record again.",
-    "content_mismatch": "Find out which job wrote the stored object, and let the job that writes the table write "
-    "the file and its record again. "
+    "Then run the job of the table again, so that it writes the file and its record again.",
+    "content_mismatch": "Find out which job wrote the stored object, and run the job of the table again, so that "
+    "it writes the file and its record again. "
     "Do not trust query results since that time.",
     "overwritten": "No older version exists for a comparison. Compare the rows of the file with their "
     "source. Let writers record checksums (`lakeaudit.emit` does), so that a later audit "

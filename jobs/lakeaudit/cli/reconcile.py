@@ -92,8 +92,8 @@ def plan(
 ) -> int:
     """Write a plan of repairs for open discrepancies.
 
-    The command changes nothing in the lake, but first it finishes or reverses steps of a killed run. The plan can be
-    applied for 24 hours.
+    The command changes nothing in the lake, except after a killed run: it first finishes or reverses the steps of that
+    run. The plan can be applied for 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status

@@ -66,6 +66,11 @@ class Cell:
         return None if hides else formatting.share(self.share)
 
     @property
+    def old_enough(self) -> int:
+        """Return the number of files that are not too young to be judged; `percent` is the share of them."""
+        return (self.files or 0) - self.counts["out_of_window"]
+
+    @property
     def own_findings(self) -> int:
         """Return the number of findings if no catalog is read: the table's own metadata shows stale pointers, too."""
         return self.counts["finding"] if self.state == "off" and self.axis == "pointer" else 0
