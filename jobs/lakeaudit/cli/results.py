@@ -137,8 +137,8 @@ def explain(
         typer.Argument(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
-            "A folder: the same with / at the end. A discrepancy: its id or the first characters of it, at least 6, such "
-            "as 79684a0e. Or the name of the table or group that it is about, such as sales.orders#uncommitted.",
+            "A folder: the same with / at the end. A discrepancy: its id or the first characters of it, at least 6, "
+            "such as 79684a0e. Or the name of the table or group that it is about, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[
