@@ -142,6 +142,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         of_stores = reading.collect_all(metastores)
         entries = [read for read in of_stores if isinstance(read, Entries)]
         snapshots: list[Stored | Entries] = [*stored, *entries]
+        context.engine.prepare([each for read in snapshots for each in pieces(read.rows)])
         cuts = [read.info.cut.start for read in snapshots if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
         recorded = _start_reads(pool, _events(lake, context))
@@ -157,7 +158,9 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         tuple(dict.fromkeys(reading.warnings)),
     )
     log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
-    return Observed(sources, infos, holes, warnings, bool(live), events, log_entries, catalogs)
+    observed = Observed(sources, infos, holes, warnings, bool(live), events, log_entries, catalogs)
+    context.engine.prepare(list(observed.rows()))
+    return observed
 
 
 def read_manifests(

@@ -124,7 +124,7 @@ def _run_audit(
             with suppress(TooMuchError):
                 return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
         # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
-        with spark_engine(lake) as engine:
+        with spark_engine(lake, at_once=request.spark or under_submit()) as engine:
             return run(engine=engine)
 
 

@@ -18,23 +18,28 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
-    """Yield an engine on Spark, which starts in a thread of its own at its first use.
+def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]":
+    """Yield an engine on Spark, which starts in a thread of its own once it is needed.
+
+    `at_once`: it starts with the audit, even if this process could do all work itself.
 
     Raises:
         CannotAudit: there is no usable Java, Spark does not start, or a job failed inside the block.
     """
     from lakeaudit.engine.spark import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
-    from lakeaudit.runtime.session import check_java, is_local, use_utc
+    from lakeaudit.runtime.session import is_local, use_utc
 
     use_utc()
-    check_java()
     with beside(1) as pool:
         starting = _Starting(lambda: pool.submit(_session, lake))
         try:
             engine = SparkEngine(
-                starting.session, start=starting.begin, is_local=is_local, check=starting.check
+                starting.session,
+                start=starting.begin,
+                is_local=is_local,
+                check=starting.check,
+                at_once=at_once,
             )
             with job_errors(), closing(engine):
                 yield engine

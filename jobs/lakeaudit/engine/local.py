@@ -112,6 +112,9 @@ class InProcessEngine:
     def begin(self) -> None:
         """Do nothing: this engine needs no session."""
 
+    def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
+        """Do nothing: this engine needs no session."""
+
     def ready(self, progress: Progress) -> None:
         """Do nothing: this engine is always ready."""
 

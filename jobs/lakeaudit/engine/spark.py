@@ -96,7 +96,7 @@ class SparkEngine:
 
     `session` returns the session, or waits for it; it is not called before there is work for Spark. `start` begins to
     build it, and `check` raises an error of that. `is_local`: whether tasks run on this machine; then more than
-    `bytes_here` is read here, see `ROOM_HERE`.
+    `bytes_here` is read here, see `ROOM_HERE`, and without `at_once` the session starts only if there is more to read.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class SparkEngine:
         start: Callable[[], object] = lambda: None,
         is_local: Callable[[], bool] = lambda: False,
         check: Callable[[], object] = lambda: None,
+        at_once: bool = True,
     ) -> None:
         self._session = session
         self._start = start
@@ -113,6 +114,7 @@ class SparkEngine:
         self._bytes_here = bytes_here
         self._is_local = is_local
         self._check = check
+        self._at_once = at_once
         self._threads = os.cpu_count() or 1
         self._here = InProcessEngine(self._threads)
 
@@ -130,19 +132,27 @@ class SparkEngine:
     @property
     def parallelism(self) -> int:
         """Return how many tasks run at a time."""
+        if not self._at_once and self._room_here:
+            return self._threads
         return self._spark.sparkContext.defaultParallelism
 
     def begin(self) -> None:
         """See `engine.AuditEngine`."""
-        self._start()
+        if self._at_once or not self._room_here:
+            self._start()
+
+    def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
+        """See `evidence.protocol.Engine`."""
+        if not self._is_small(rows):
+            self._start()
 
     def ready(self, progress: Progress) -> None:
         """See `engine.AuditEngine`. If much is read in this process, work begins before Spark is ready."""
+        if self._room_here:
+            self._check()
+            return
         with progress.stage("start Spark"):
-            if self._room_here:
-                self._check()
-            else:
-                _ = self._spark
+            _ = self._spark
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False

@@ -114,6 +114,10 @@ class Engine(Protocol):
         """Apply `project` to the rows, bring the results together, apply `stage`, and keep its rows."""
         ...
 
+    def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
+        """Begin to start what reading these rows will need, in parallel to other work."""
+        ...
+
 
 @dataclass(frozen=True)
 class SnapshotComparison:
