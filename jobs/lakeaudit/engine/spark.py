@@ -143,7 +143,7 @@ class SparkEngine:
 
     def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
         """See `evidence.protocol.Engine`."""
-        if not self._is_small(rows):
+        if not self._is_small(rows, KEPT):  # narrow rows of the prefilter; nearly all keys are cleared by it
             self._start()
 
     def ready(self, progress: Progress) -> None:
