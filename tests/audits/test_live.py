@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.commands import audit as command
 from lakeaudit.config import Lake
+from lakeaudit.engine import spark
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import results_of
@@ -92,8 +92,16 @@ def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
     assert source["location"].endswith(f"orders/day={DAYS[1]}")
 
 
-@pytest.mark.parametrize("options", [["--live", "--spark"], []])
-def test_spark_is_started_on_request_and_for_any_other_audit(
+def test_an_audit_of_a_small_inventory_starts_no_jvm(
+    live_lake: LiveLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["audit", live_lake.file, "--run-id", "listed"]) == 1
+    assert "start Spark" not in capsys.readouterr().err
+    assert results_of(live_lake.lake).published(None)["run_id"] == "listed"
+
+
+@pytest.mark.parametrize("options", [["--live", "--spark"], ["--spark"]])
+def test_spark_is_started_on_request(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     assert cli.main(["audit", live_lake.file, *options]) == SPARK.exit_code
@@ -111,8 +119,7 @@ def test_spark_is_the_engine_where_spark_submit_has_started_it(
 def test_what_is_too_much_for_this_process_asks_for_spark(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "ROWS_IN_PROCESS", 9)
-    assert len(live_lake.shop.keys("orders")) * 2 > 9
+    monkeypatch.setattr(spark, "ROWS_IN_PROCESS", 3)
+    assert len(live_lake.shop.keys("orders")) > 3
     assert cli.main(["audit", live_lake.file, "--live"]) == SPARK.exit_code
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()[:-1]]
-    assert [line["stage"] for line in lines if line["failed"]][-1] == "find evidence"
+    assert "Java: none in this test" in capsys.readouterr().err

@@ -24,8 +24,7 @@ def audit(
         bool,
         typer.Option(
             "--live",
-            help="List the files of the tables now instead of reading an inventory. Up to about 100,000 files this "
-            "needs neither Spark nor Java; a larger live audit starts Spark.",
+            help="List the files of the tables now instead of reading an inventory.",
         ),
     ] = False,
     partition: Annotated[
@@ -40,7 +39,9 @@ def audit(
             metavar="TIME", help="Judge the lake as it was at this time (UTC), such as 2026-11-21T08:00:00Z."
         ),
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Use Spark also for a small --live audit.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Start Spark also for an audit that this process could do alone.")
+    ] = False,
     run_id: NewRunId = None,
     fail_on: Annotated[
         FailOn, typer.Option(help="Exit with 1 if a finding has this severity or a higher one.")

@@ -13,7 +13,6 @@ from typing import TypeVar
 from lakeaudit.collect.source_facts import Sources
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.config.sources import StorageSource
-from lakeaudit.engine.local import TooMuchError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import Pointers
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
@@ -120,8 +119,6 @@ class _Reading:
         except SourceError as error:
             reason = f"{error.what}; {error.hint}".rstrip("; ")
             self._lose(about, reason, error.retryable)
-        except TooMuchError:
-            raise
         except Exception as error:  # noqa: BLE001 - damage of one source must not end the audit of the others
             self._lose(about, damage_of(error))
         return None

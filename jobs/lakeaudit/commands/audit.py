@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.commands.on_spark import spark_engine
@@ -111,25 +109,13 @@ def as_of_time(text: str | None) -> datetime | None:
 def _run_audit(
     request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
 ) -> "Outcome":
-    """Run a live audit in this process, without a JVM; start again on Spark if it is too large for that."""
-    from lakeaudit.audit.run import audit, new_run_id
-    from lakeaudit.engine.local import InProcessEngine, TooMuchError
+    """Run an audit in this process; Spark starts if there is more to read, or if it is wanted."""
+    from lakeaudit.audit.run import audit
     from lakeaudit.runtime.duck import interrupts
 
-    run_id = request.options.run_id or new_run_id(clock())
-    options = replace(request.options, run_id=run_id)
-    run = partial(audit, lake, options, clients=clients, clock=clock, progress=progress)
-    with interrupts():
-        if options.live and not request.spark and not under_submit():
-            with suppress(TooMuchError):
-                return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
-        # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
-        with spark_engine(lake, at_once=request.spark or under_submit()) as engine:
-            return run(engine=engine)
-
-
-ROWS_IN_PROCESS = 300_000
-"""Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
+    # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
+    with interrupts(), spark_engine(lake, at_once=request.spark or under_submit()) as engine:
+        return audit(lake, request.options, engine=engine, clients=clients, clock=clock, progress=progress)
 
 
 def _send_alerts(

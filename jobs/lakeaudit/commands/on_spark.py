@@ -3,6 +3,7 @@
 import sys
 import warnings
 from contextlib import closing, contextmanager, suppress
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakeaudit.config import Lake
@@ -55,10 +56,12 @@ class _Starting:
     def __init__(self, submit: "Callable[[], Future[SparkSession]]") -> None:
         self._submit = submit
         self._future: Future[SparkSession] | None = None
+        self._lock = Lock()
 
     def begin(self) -> "Future[SparkSession]":
         """Start the session unless it was started before."""
-        self._future = self._future or self._submit()
+        with self._lock:  # several readers may find at the same time that they need Spark
+            self._future = self._future or self._submit()
         return self._future
 
     def session(self) -> "SparkSession":

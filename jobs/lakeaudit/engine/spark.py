@@ -66,7 +66,9 @@ ROOM_HERE = 192 << 20
 """The limit if tasks would run on this machine, where threads of this process are as fast: bytes of evidence whose rows
 are buffered completely; with narrower rows more evidence is allowed."""
 ROWS_HERE = 50_000
-
+"""Rows that the driver reads itself from sources of unknown size; above that, tasks read them from the beginning."""
+ROWS_IN_PROCESS = 300_000
+"""The limit if tasks would run on this machine: the rows of about 300,000 listed files."""
 
 _SETTINGS = {
     # a chunk may have hundreds of kilobytes, and by default Spark gathers ten thousand rows for a Python worker
@@ -169,7 +171,8 @@ class SparkEngine:
         if self._is_small(parts, KEPT):
             # the size of some parts is unknown: they are read here first, and again on Spark if they are large
             with suppress(TooMuchError):
-                limit = None if all(part.weight for part in parts) else ROWS_HERE
+                most = ROWS_IN_PROCESS if self._room_here else ROWS_HERE
+                limit = None if all(part.weight for part in parts) else most
                 return InProcessEngine(self._threads, limit).keep(parts)
         return self._kept_now(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
 
