@@ -82,7 +82,7 @@ _ALL = (
         "the table lists the file, but storage has no current object for it",
         "Restore the file while an older version of it exists (`recoverable_until`): remove the delete marker, or "
         "copy the older version back. If no older version exists, write the rows again from their source. Only "
-        "after that, remove the file from the table's log.",
+        "after that, remove the file from the table in a new commit.",
     ),
     Kind(
         "dropped_history", "content", "warning",
@@ -107,14 +107,14 @@ _ALL = (
     Kind(
         "size_mismatch", "content", "critical",
         "the stored object has another size than its writer recorded",
-        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or run the "
-        "job of the table again, so that it writes the file and its record again.",
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or write the "
+        "rows of the file again from their source.",
     ),
     Kind(
         "content_mismatch", "content", "critical",
         "the size is right, but the checksum or the MD5 ETag is not the one that the writer recorded",
-        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or run the "
-        "job of the table again, so that it writes the file and its record again. Do not trust query results since "
+        "Find the writer of the stored object (`storage_time`). Then restore the recorded version, or write the "
+        "rows of the file again from their source. Do not trust query results since "
         "that time.",
     ),
     Kind(

@@ -52,15 +52,15 @@ LEAVE_OUT = "Leave out `--allow restore` if somebody may have removed or replace
 
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the file from the "
-    "table's log.",
+    "table in a new commit.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",
     "size_mismatch": "Find out which job wrote the stored object, and whether the object or the recorded "
     "size is wrong. "
-    "Then run the job of the table again, so that it writes the file and its record again.",
-    "content_mismatch": "Find out which job wrote the stored object, and run the job of the table again, so that "
-    "it writes the file and its record again. "
+    "If the object is wrong, write its rows again from their source.",
+    "content_mismatch": "Find out which job wrote the stored object, and write the rows of the file again from their "
+    "source. "
     "Do not trust query results since that time.",
     "overwritten": "No older version exists for a comparison. Compare the rows of the file with their "
     "source. Let writers record checksums (`lakeaudit.emit` does), so that a later audit "

@@ -40,7 +40,7 @@ def audit(
         ),
     ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start Spark also for an audit that this process could do alone.")
+        bool, typer.Option("--spark", help="Use Spark even if the audit is small enough to run without it.")
     ] = False,
     run_id: NewRunId = None,
     fail_on: Annotated[

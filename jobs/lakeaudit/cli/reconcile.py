@@ -66,8 +66,8 @@ Allow = Annotated[
         "purpose. "
         "`probable`: restore the version that is probably right: its size, time and number of rows match, but another "
         "version is possible. "
-        "`older_than_onboarding`: hide an unused file, or move it to the quarantine, although it is older than the "
-        "first complete audit of its table. `remove_reference`: if a file cannot be restored, remove it from the list "
+        "`older_than_onboarding`: hide an unused file behind a delete marker, or move it to the quarantine, although it "
+        "is older than the first complete audit of its table. `remove_reference`: if a file cannot be restored, remove it from the list "
         "of its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "
         "undone. `drop_partition`: remove a partition without files from the catalog. `repoint_table`: point the "
         "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
@@ -92,8 +92,8 @@ def plan(
 ) -> int:
     """Write a plan of repairs for open discrepancies.
 
-    The command changes nothing in the lake, except after a killed run: it first finishes or reverses the steps of that
-    run. The plan can be applied for 24 hours.
+    The command changes nothing in the lake, with one exception: if a `reconcile apply` or `undo` was killed, it first
+    finishes or reverses the steps of that command. The plan can be applied for 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status

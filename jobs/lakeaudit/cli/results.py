@@ -64,8 +64,8 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. --as lists only the files of open discrepancies that `reconcile plan`
-    would change; --allow adds more files.
+    writes an apostrophe before a formula. --as lists only files that have an open
+    discrepancy and that `reconcile plan` would put into a plan; --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 
@@ -137,8 +137,8 @@ def explain(
         typer.Argument(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
-            "A folder: the same with / at the end. A discrepancy: its id or the first characters of it, at least 6, "
-            "such as 79684a0e. Or the name of the table or group that it is about, such as sales.orders#uncommitted.",
+            "A folder: the same with / at the end. A discrepancy: its id, or at least its first 6 characters, such "
+            "as 79684a0e. A discrepancy of a table or group: also the name of that, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[

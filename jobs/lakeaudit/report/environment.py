@@ -22,7 +22,7 @@ from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
 
 SINCE = (
-    "The column Since shows when the fault happened (for example, the time of a delete marker) if that time is known; "
+    "The column Since shows when the fault happened if a delete marker or a request log shows that time; "
     "otherwise the time of the storage snapshot or of the audit that showed the fault first."
 )
 
