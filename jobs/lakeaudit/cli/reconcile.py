@@ -63,13 +63,12 @@ Allow = Annotated[
         "--allow",
         metavar="X",
         help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed or replaced on "
-        "purpose. "
-        "`probable`: restore the version that is probably right: its size, time and number of rows match, but another "
-        "version is possible. "
-        "`older_than_onboarding`: hide an unused file behind a delete marker, or move it to the quarantine, although it "
-        "is older than the first complete audit of its table. `remove_reference`: if a file cannot be restored, remove it from the list "
-        "of its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "
-        "undone. `drop_partition`: remove a partition without files from the catalog. `repoint_table`: point the "
+        "purpose. `probable`: restore the version that is probably right: its size, time and number of rows match, "
+        "but another version is possible. `older_than_onboarding`: hide an unused file behind a delete marker, or "
+        "move it to the quarantine, although it is older than the first complete audit of its table. "
+        "`remove_reference`: if a file cannot be restored, remove it from the list of its table and accept the loss "
+        "of its rows. `abort_upload`: abort an old unfinished upload; this cannot be undone. `drop_partition`: "
+        "remove a partition without files from the catalog. `repoint_table`: point the "
         "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
     ),
 ]
