@@ -209,9 +209,9 @@ class SparkEngine:
     ) -> Answers:
         """See `engine.AuditEngine`."""
         if self._is_small(rows, reading):
-            yield from self._here.run(rows, stages, reading)
-        elif (chunks := self._plan(rows, stages, reading)) is not None:
-            yield from self._answers(self._persist(chunks))
+            return self._here.run(rows, stages, reading)
+        chunks = self._plan(rows, stages, reading)
+        return iter(()) if chunks is None else self._answers(self._persist(chunks))
 
     def _plan(
         self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading
