@@ -91,7 +91,7 @@ def plan(
 ) -> int:
     """Write a plan of repairs for open discrepancies.
 
-    The command changes nothing in the lake, with one exception: if a `reconcile apply` or `undo` was killed, it first
+    The command changes nothing in the lake, with one exception: if `apply`, `undo` or `purge` was killed, it first
     finishes or reverses the steps of that command. The plan can be applied for 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command

@@ -64,8 +64,8 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. --as lists only files that have an open
-    discrepancy and that `reconcile plan` would put into a plan; --allow adds more files.
+    writes an apostrophe before a formula. --as lists only files with an open
+    discrepancy for which `reconcile plan` would plan a step; --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 
@@ -138,7 +138,7 @@ def explain(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
             "A folder: the same with / at the end. A discrepancy: its id, or at least its first 6 characters, such "
-            "as 79684a0e. A discrepancy of a table or group: also the name of that, such as sales.orders#uncommitted.",
+            "as 79684a0e. Or the name of a table or group that has a discrepancy, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[
