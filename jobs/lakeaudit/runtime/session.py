@@ -68,16 +68,6 @@ def build_session(
     return _start(app_name, wanted, delta)
 
 
-def check_java() -> None:
-    """Say before anything is begun that there is no Java, where this process has to start it.
-
-    Raises:
-        CannotAudit: no usable Java.
-    """
-    if not under_submit():
-        find_java(os.environ)
-
-
 def is_local() -> bool:
     """Whether tasks run on this machine, beside this process."""
     if not under_submit():
