@@ -82,7 +82,7 @@ _ALL = (
         "the table lists the file, but storage has no current object for it",
         "Restore the file while an older version of it exists (`recoverable_until`): remove the delete marker, or "
         "copy the older version back. If no older version exists, write the rows again from their source. Only "
-        "after that, remove the file from the table in a new commit.",
+        "after that, remove the file from the table through the format's own API.",
     ),
     Kind(
         "dropped_history", "content", "warning",

@@ -242,6 +242,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     for key in itertools.chain(*gone.values()):
         shop.s3.delete_object(Bucket=bucket, Key=key)
     _lay_reports(shop)
+    time.sleep(3.1)  # more than 2 s after the commit, in whole seconds, is an overwrite
     shop.s3.put_object(Bucket=bucket, Key=returned, Body=body)
     lake = shop.lake(tmp_path, tables=_tables(bucket), inventories=_reports(bucket), extra=_DOES_NOT_MATTER)
     outcome = audited(lake)

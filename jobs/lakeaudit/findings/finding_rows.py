@@ -348,7 +348,7 @@ _DETAILS = (
     "s_footer_fault",
     f"CASE WHEN {_REMOVED} AND {_MARKED} THEN 'hidden by a delete marker since ' || {_time('s_older_since')} END",
     f"CASE WHEN NOT ({_REMOVED} AND {_MARKED}) THEN 'stored object written at ' || {_time('s_modified_at')} END",
-    f"'storage as of ' || {_time('s_from')}",
+    f"'storage as of ' || {_time('s_from')} || CASE l_confirmation WHEN 'live' THEN ' (live check)' ELSE '' END",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
         || s_older_size || ' bytes; it is unknown whether it is the recorded content' END""",
     "kept_words",

@@ -342,7 +342,7 @@ def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: L
     assert "Recoverable: no." in told
     assert (
         "What to do: Write the rows again from their source. "
-        "Only after that, remove the file from the table in a new commit." in told
+        "Only after that, remove the file from the table through the format's own API." in told
     )
     assert "recoverable_until" not in told
     assert "--allow restore" not in told
