@@ -64,8 +64,8 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. --as lists only files with an open
-    discrepancy for which `reconcile plan` would plan a step; --allow adds more files.
+    writes an apostrophe before a formula. --as lists only files with an open discrepancy for which `reconcile plan`
+    would plan a step; --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 

@@ -139,7 +139,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         of_stores = reading.collect_all(metastores)
         entries = [read for read in of_stores if isinstance(read, Entries)]
         snapshots: list[Stored | Entries] = [*stored, *entries]
-        context.engine.prepare([each for read in snapshots for each in pieces(read.rows)])
+        context.engine.prepare(list(pieces(*(read.rows for read in snapshots))))
         cuts = [read.info.cut.start for read in snapshots if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
         recorded = _start_reads(pool, _events(lake, context))

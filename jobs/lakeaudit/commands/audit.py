@@ -15,7 +15,6 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.interrupt import at_interrupt
-from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def _run_audit(
     from lakeaudit.runtime.duck import interrupts
 
     # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
-    with interrupts(), spark_engine(lake, at_once=request.spark or under_submit()) as engine:
+    with interrupts(), spark_engine(lake, at_once=request.spark) as engine:
         return audit(lake, request.options, engine=engine, clients=clients, clock=clock, progress=progress)
 
 

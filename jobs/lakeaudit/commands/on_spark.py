@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakeaudit.config import Lake
+from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.threads import beside
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]":
     """Yield an engine on Spark, which starts in a thread of its own once it is needed.
 
-    `at_once`: it starts with the audit, even if this process could do all work itself.
+    `at_once`: it starts with the audit, even if this process could do all work itself, as it does under spark-submit.
 
     Raises:
         CannotAudit: there is no usable Java, Spark does not start, or a job failed inside the block.
@@ -40,7 +41,7 @@ def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]
                 start=starting.begin,
                 is_local=is_local,
                 check=starting.check,
-                at_once=at_once,
+                at_once=at_once or under_submit(),
             )
             with job_errors(), closing(engine):
                 yield engine

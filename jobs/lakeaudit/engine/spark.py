@@ -132,15 +132,20 @@ class SparkEngine:
         return ROOM_HERE if self._is_local() else 0
 
     @property
+    def _starts_late(self) -> bool:
+        """Whether the session starts only if there is more to read than this process takes."""
+        return not self._at_once and self._room_here > 0
+
+    @property
     def parallelism(self) -> int:
         """Return how many tasks run at a time."""
-        if not self._at_once and self._room_here:
+        if self._starts_late:
             return self._threads
         return self._spark.sparkContext.defaultParallelism
 
     def begin(self) -> None:
         """See `engine.AuditEngine`."""
-        if self._at_once or not self._room_here:
+        if not self._starts_late:
             self._start()
 
     def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
@@ -150,11 +155,14 @@ class SparkEngine:
 
     def ready(self, progress: Progress) -> None:
         """See `engine.AuditEngine`. If much is read in this process, work begins before Spark is ready."""
-        if self._room_here:
+        if self._starts_late:
             self._check()
             return
         with progress.stage("start Spark"):
-            _ = self._spark
+            if self._room_here:
+                self._check()
+            else:
+                _ = self._spark
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False

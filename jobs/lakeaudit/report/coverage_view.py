@@ -12,7 +12,7 @@ from typing import Any
 from lakeaudit import formatting
 from lakeaudit import judged as judged_rows
 from lakeaudit.advice.next_steps import LOST_LOG
-from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, TABLE_MISSING, says_loss
+from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, TABLE_MISSING, YOUNG_OUTCOME, says_loss
 
 Row = Mapping[str, Any]
 
@@ -68,7 +68,7 @@ class Cell:
     @property
     def old_enough(self) -> int:
         """Return the number of files that are not too young to be judged; `percent` is the share of them."""
-        return (self.files or 0) - self.counts["out_of_window"]
+        return (self.files or 0) - self.counts[YOUNG_OUTCOME]
 
     @property
     def own_findings(self) -> int:

@@ -69,12 +69,10 @@ class Relation:
         """Run the query and return all rows."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table()
-        if self._reads_few:
-            return self._call("con.execute(sql)").to_arrow_table()
-        return self._bound().to_arrow_table()
+        return self._arrow_source().to_arrow_table()
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """Run the query and return all rows as dictionaries: DuckDB binds it once here, and twice for Arrow."""
+        """Run the query and return all rows as dictionaries."""
         if self.count == 0:
             return []
         result = self._call("con.execute(sql)")
@@ -85,9 +83,7 @@ class Relation:
         """Return the rows in batches of that size. While they stream, the connection takes no other query."""
         if self.count == 0 and self.schema is not None:
             return self.schema.empty_table().to_reader()
-        if self._reads_few:
-            return self._call("con.execute(sql)").to_arrow_reader(rows)
-        return self._bound().to_arrow_reader(rows)
+        return self._arrow_source().to_arrow_reader(rows)
 
     def create(self, name: str) -> int:
         """Write all rows to a temporary table of the connection; return their number."""
@@ -98,12 +94,16 @@ class Relation:
         """Insert all rows into a table of the connection that has these columns in their order."""
         self._call("con.execute(sql)", f"INSERT INTO {name} ")
 
+    def _arrow_source(self) -> Any:
+        """Return what gives the result as Arrow.
+
+        DuckDB binds a statement twice for `con.sql`, and once for `con.execute`, which copies the result.
+        """
+        return self._call("con.execute(sql)") if self._reads_few else self._bound()
+
     @cached_property
     def _reads_few(self) -> bool:
-        """Whether the result, or all rows that it is made of, are known to be few.
-
-        DuckDB binds a statement twice for Arrow by `con.sql`, and once by `con.execute`, which copies the result.
-        """
+        """Whether the result, or all rows that it is made of, are known to be few."""
         if self.count is not None:
             return self.count < FEW
         return bool(self.named) and all(

@@ -173,8 +173,9 @@ def test_no_java(
     code, lines, _ = examined(
         capsys, lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"))
     )
-    assert code != 10
+    assert code == 3
     assert line(lines, "Java").startswith("note")
+    assert "no JDK 17 or 21 found" in line(lines, "Java")
     assert "only audits with up to about 500 MB of evidence work without Java" in line(lines, "Java")
 
 
