@@ -3,6 +3,8 @@
 import base64
 import re
 import uuid
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta.log import paths
+from lakeaudit.evidence.manifest.delta.log.actions import ACTION
 from lakeaudit.evidence.manifest.delta.log.paths import Z85
 from lakeaudit.evidence.manifest.delta.point_lookup import RequestedFile
-from lakeaudit.keys import Location, identify
+from lakeaudit.keys import Aliases, Location, identify
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
+from tests.builders.evidence import CUT
 from tests.builders.examples import examples
 
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -164,6 +168,58 @@ def test_an_invalid_uuid(text: str) -> None:
 )
 def test_where_deletion_vectors_lie(kind: str, text: str, key: str | None) -> None:
     assert _each(paths.vector_key(f"'{kind}'", "text", "'t/'"), [text]) == [key]
+
+
+FILE = {
+    "file": 0, "table_name": "t", "reading": 1, "version": 7, "time": CUT, "in_commit_time": None,
+    "checkpoint": True, "root_bucket": "lake", "root_prefix": "t/",
+}  # fmt: skip
+ALIASES = ((Location("lake", "t/p"), Location("moved", "")), (Location("other", ""), Location("lake", "")))
+
+
+@examples(20, 300)
+@given(
+    st.lists(
+        st.sampled_from([*PATHS]) | st.text("ab/.:%+é ", min_size=1, max_size=6), min_size=1, max_size=9
+    ),
+    st.sampled_from([(), ALIASES, ALIASES[1:]]),
+)
+def test_plain_paths_have_the_same_steps(texts: list[str], aliases: Aliases) -> None:
+    actions = partial(_adds, texts)
+    files = pa.Table.from_pylist([FILE])
+    if not paths.survey(CON, actions(), files).plain:
+        return
+    same = _rows(paths.file_steps(CON, actions(), files, aliases))
+    plain = paths.plain_steps(CON, actions, FILE, aliases)
+    assert _rows(plain) == same
+    if plain.narrowed:
+        wanted = pa.table({"text": ["t/a", "t/part-0.parquet", "t/p=a b/f"]})
+        some = plain.narrowed(lambda _, key: f"{key} IN (SELECT text FROM wanted)", {"wanted": wanted})
+        assert _rows(some) == [row for row in same if row["key"] in wanted["text"].to_pylist()]
+    assert (plain.narrowed is None) == (aliases == ALIASES)
+
+
+PLAIN = {"part-0.parquet", "p=a b/f", "a+b", "..a/b..c/.d/e.", "line\nbreak"}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_which_paths_are_plain(path: str) -> None:
+    assert paths.survey(CON, _adds([path]), pa.Table.from_pylist([FILE])).plain == (path in PLAIN)
+
+
+def _adds(
+    texts: list[str], among: Callable[[str], str] = lambda _: "true", **tables: duck.Rows
+) -> duck.Relation:
+    rows = [
+        {"file": 0, "action": "add", "path": text, "size": n, "has_vector": False}
+        for n, text in enumerate(texts)
+    ]
+    given = pa.Table.from_pylist(rows, ACTION)
+    return duck.query(CON, f"SELECT * FROM given WHERE {among('path')}", given=given, **tables)
+
+
+def _rows(steps: duck.Relation) -> list[dict[str, Any]]:
+    return sorted(duck.rows_of(steps), key=lambda row: (row["key"], row["size"]))
 
 
 def _each(sql: str, texts: list[str]) -> list[Any]:

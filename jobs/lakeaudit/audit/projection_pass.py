@@ -19,7 +19,7 @@ from lakeaudit.checks.pointers.folder_counts import CountingEngine, without_fold
 from lakeaudit.checks.registry import checks
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.engine.cached_rows import cached_rows
-from lakeaudit.engine.chunks import WHOLE, Reading, has_fault
+from lakeaudit.engine.chunks import FINGERPRINTS, WHOLE, Reading, has_fault
 from lakeaudit.engine.local import Answers, AuditEngine
 from lakeaudit.evidence.protocol import BufferedRows, Part
 from lakeaudit.findings.coverage import Tallies, Tally
@@ -33,8 +33,8 @@ from lakeaudit.schemas import FOLDER_FILES
 
 PREFILTER_FROM = 32 << 20
 """The projection pass runs from this size of the evidence (bytes in storage)."""
-FINGERPRINT_WIDTH = 3 / 8
-"""The size of a fingerprint relative to a complete row."""
+FEW_LEFT = 0.1
+"""Below this fraction of keys that are not cleared, the rows of a part that are left are held at once."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def run_projection_pass(
     result = cache.load(engine) if cache else None
     if result is None:
         projection = partial(fingerprints, prefilter)
-        narrow = Reading(project=projection, width=FINGERPRINT_WIDTH, rows=row_cache.rows_to_keep)
+        narrow = replace(FINGERPRINTS, project=projection, rows=row_cache.rows_to_keep)
         stage = cache.stage(prefilter) if cache else partial(cleared_keys, prefilter)
         answers = CountingEngine(engine, evidence.folder_count).project(rows, [stage], narrow)
         result = _collect(without_folders(answers, folders))
@@ -118,7 +118,8 @@ def run_projection_pass(
             cache.files, result.rest, stored, prefilter, row_filter, result.more, row_cache.rows
         )
         all_rows = rest.rows
-    reading = Reading(partial(ask_again, row_filter), again, left, rows=all_rows)
+    alone = left < FEW_LEFT and not has_trees(evidence)
+    reading = Reading(partial(ask_again, row_filter, alone), again, left, rows=all_rows)
     whole = Reading(rows=row_cache.rows)
     return Prefiltered(reading, result.settled, tables, prefilter, row_filter, result.logs, folders, whole)
 

@@ -78,21 +78,23 @@ def _read(con: Connection, part: Part) -> Batches:
 class Reading:
     """Describes how parts are read: completely by default.
 
-    `left` is the fraction of the rows that remains, and `width` the size of a row relative to a complete row that is
-    judged. `rows` returns a part's rows, possibly from elsewhere, see `cached_rows`; if it leaves rows out, it also
-    returns their number (`counted`).
+    `left` is the fraction of the rows that remains, and `memory` the bytes of memory that work on them takes for each
+    byte of evidence, as stored. `rows` returns a part's rows, possibly from elsewhere, see `cached_rows`; if it leaves
+    rows out, it also returns their number (`counted`).
     """
 
     project: Project = _as_they_are
     select: Select = _as_they_are
     left: float = 1
-    width: float = 1
+    memory: float = 20
     rows: Callable[[Connection, Part], Batches] = _read
 
 
 WHOLE = Reading()
-KEPT = Reading(width=3 / 8)
+KEPT = Reading(memory=8)
 """Rows that are buffered and not judged."""
+FINGERPRINTS = Reading(memory=1.5)
+"""Rows of the prefilter, which are dropped before other rows are read in full."""
 
 
 @dataclass(frozen=True)

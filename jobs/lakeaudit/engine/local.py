@@ -153,7 +153,18 @@ class InProcessEngine:
             self._rows += chunk.batch.num_rows
             if self._limit is not None and self._rows > self._limit:
                 raise TooMuchError(f"more than {self._limit} rows")
-        return chunks
+        return _compact(chunks)
+
+
+def _compact(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Return the rows of each kind as one batch: DuckDB's batches have room for half as many rows again."""
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for chunk in chunks:
+        if chunk.share >= 0:
+            held[chunk.kind].append(chunk.batch)
+    whole = {kind: pa.Table.from_batches(batches).combine_chunks() for kind, batches in held.items()}
+    rows = [Chunk(0, kind, batch) for kind, table in whole.items() for batch in table.to_batches()]
+    return [*rows, *(chunk for chunk in chunks if chunk.share < 0)]
 
 
 def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.engine.chunks import (
     FAULTS,
+    FINGERPRINTS,
     KEPT,
     WHOLE,
     Chunk,
@@ -41,6 +42,7 @@ from lakeaudit.engine.local import (
 )
 from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.machine_memory import half_of_memory
 from lakeaudit.runtime.progress import Progress
 
 T = TypeVar("T")
@@ -62,9 +64,9 @@ ITEMS_HERE = 256
 """Up to this number, light items are processed in the driver's own threads."""
 BYTES_HERE = 16 << 20
 """Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
-ROOM_HERE = 192 << 20
-"""The limit if tasks would run on this machine, where threads of this process are as fast: bytes of evidence whose rows
-are buffered completely; with narrower rows more evidence is allowed."""
+MEMORY_HERE = 4 << 30
+"""The most memory for rows if tasks would run on this machine, where threads of this process are as fast as tasks; at
+most half of the machine's memory, see `Reading.memory`."""
 ROWS_HERE = 50_000
 """Rows that the driver reads itself from sources of unknown size; above that, tasks read them from the beginning."""
 ROWS_IN_PROCESS = 300_000
@@ -98,7 +100,7 @@ class SparkEngine:
 
     `session` returns the session, or waits for it; it is not called before there is work for Spark. `start` begins to
     build it, and `check` raises an error of that. `is_local`: whether tasks run on this machine; then more than
-    `bytes_here` is read here, see `ROOM_HERE`, and without `at_once` the session starts only if there is more to read.
+    `bytes_here` is read here, see `MEMORY_HERE`, and without `at_once` the session starts only if there is more work.
     """
 
     def __init__(
@@ -128,13 +130,13 @@ class SparkEngine:
         return spark
 
     @cached_property
-    def _room_here(self) -> int:
-        return ROOM_HERE if self._is_local() else 0
+    def _memory_here(self) -> int:
+        return min(MEMORY_HERE, half_of_memory()) if self._is_local() else 0
 
     @property
     def _starts_late(self) -> bool:
         """Whether the session starts only if there is more to read than this process takes."""
-        return not self._at_once and self._room_here > 0
+        return not self._at_once and self._memory_here > 0
 
     @property
     def parallelism(self) -> int:
@@ -150,7 +152,7 @@ class SparkEngine:
 
     def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
         """See `evidence.protocol.Engine`."""
-        if not self._is_small(rows, KEPT):  # narrow rows of the prefilter; nearly all keys are cleared by it
+        if not self._is_small(rows, FINGERPRINTS):  # the prefilter clears nearly all keys
             self._start()
 
     def ready(self, progress: Progress) -> None:
@@ -159,7 +161,7 @@ class SparkEngine:
             self._check()
             return
         with progress.stage("start Spark"):
-            if self._room_here:
+            if self._memory_here:
                 self._check()
             else:
                 _ = self._spark
@@ -169,7 +171,7 @@ class SparkEngine:
     ) -> list[R]:
         """See `evidence.protocol.Engine`."""
         few = weight <= self._bytes_here and len(items) <= ITEMS_HERE and self._bytes_here
-        if few or (self._room_here and (unlocked or weight <= self._room_here)):
+        if few or (self._memory_here and (unlocked or weight * WHOLE.memory <= self._memory_here)):
             return self._here.map(function, items)
         tasks = min(len(items), self.parallelism * TASKS_A_CORE)
         return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
@@ -179,7 +181,7 @@ class SparkEngine:
         if self._is_small(parts, KEPT):
             # the size of some parts is unknown: they are read here first, and again on Spark if they are large
             with suppress(TooMuchError):
-                most = ROWS_IN_PROCESS if self._room_here else ROWS_HERE
+                most = ROWS_IN_PROCESS if self._memory_here else ROWS_HERE
                 limit = None if all(part.weight for part in parts) else most
                 return InProcessEngine(self._threads, limit).keep(parts)
         return self._kept_now(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
@@ -275,7 +277,7 @@ class SparkEngine:
         if any(isinstance(each, SparkBufferedRows) for each in rows):
             return False
         weight = sum(each.weight for each in rows if isinstance(each, Part))
-        return weight < self._bytes_here or weight * reading.left * reading.width < self._room_here
+        return weight < self._bytes_here or weight * reading.left * reading.memory < self._memory_here
 
     def _persist(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import numpy as np
 import pyarrow as pa
 
 from lakeaudit.evidence.registry import row_kinds
@@ -173,46 +174,89 @@ def cleared_keys(
     `singly` also `keys` (bucket, number, size), a row for each cleared key.
     """
     if "contents" in rows:
-        twins = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many USING (content)"
-        many = "SELECT content FROM input GROUP BY content HAVING count(*) > 1"
-        held = duck.hold(con, rows["contents"])
-        yield "twins", duck.query(con, twins, input=held, many=duck.query(con, many, input=held))
-    if "traces" in rows:
-        keys = duck.hold(con, _keys(con, rows["traces"], prefilter.tables))
-        again = duck.hold(
-            con, duck.query(con, f"SELECT DISTINCT {BUCKET} AS bucket FROM input WHERE NOT agree", input=keys)
+        contents = rows["contents"]
+        sql = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many ON content = many.number"
+        yield (
+            "twins",
+            duck.query(con, sql, input=contents, many=_repeated(con, "SELECT content FROM input", contents)),
         )
-        yield "buckets", again
-        sums = f"""
-            SELECT name, count(*) AS files, CAST(coalesce(sum(size), 0) AS BIGINT) AS bytes
-            FROM input ANTI JOIN again ON {BUCKET} = again.bucket GROUP BY name
-        """
-        yield "settled", duck.query(con, sums, input=keys, again=again)
-        if singly:
-            each = f"SELECT {BUCKET} AS bucket, number, size FROM input ANTI JOIN again ON {BUCKET} = again.bucket"
-            yield "keys", duck.query(con, each, input=keys, again=again)
+    for traces in _ranges(con, rows["traces"]) if "traces" in rows else ():
+        yield from _cleared(con, traces, prefilter.tables, singly=singly)
 
 
-def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
-    """Return one row per hash of a key: table and size, and whether all fingerprints of the key agree."""
+RANGE = 8_000_000
+"""Fingerprints that are joined at a time, so that the memory for a join is bounded."""
+
+
+def _ranges(con: Connection, traces: Rows) -> Iterator[Rows]:
+    """Yield the fingerprints by ranges of their buckets."""
+    bits = ((duck.known_count(traces) or 0) // RANGE).bit_length()
+    for number in range(2**bits if bits else 0):
+        yield duck.table(
+            duck.query(con, f"SELECT * FROM input WHERE h >> {64 - bits} = {number}", input=traces)
+        )
+    if not bits:
+        yield traces
+
+
+def _cleared(con: Connection, traces: Rows, tables: pa.Table, *, singly: bool) -> Iterator[tuple[str, Rows]]:
+    sides = [_repeated(con, f"SELECT h FROM input WHERE side = {side}", traces) for side in _SIDES.values()]
+    repeated = pa.concat_tables(sides)
+    keys = duck.table(_keys(con, traces, repeated, tables))
+    others = f"SELECT h FROM traces WHERE side = {OTHER} UNION ALL FROM repeated"
+    sql = f"SELECT DISTINCT {BUCKET} AS bucket FROM (SELECT h FROM input WHERE NOT agree UNION ALL {others})"
+    again = duck.hold(con, duck.query(con, sql, input=keys, traces=traces, repeated=repeated))
+    yield "buckets", again
+    sql = f"SELECT {BUCKET} AS bucket, number, size FROM input ANTI JOIN again ON {BUCKET} = again.bucket"
+    cleared = duck.query(con, sql, input=keys, again=again)
+    sums = """
+        SELECT name, files, bytes
+        FROM (SELECT number, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes FROM input GROUP BY number)
+        JOIN tables USING (number)
+    """
+    yield "settled", duck.query(con, sums, input=cleared, tables=tables)
+    if singly:
+        yield "keys", cleared
+
+
+def _repeated(con: Connection, sql: str, rows: Rows) -> pa.Table:
+    """Return the values that a query finds several times: number. NumPy sorts them; groups cost ten times as much."""
+    (column,) = duck.table(duck.query(con, sql, input=rows)).columns
+    values = np.sort(column.to_numpy())
+    return pa.table({"number": np.unique(values[1:][values[1:] == values[:-1]])})
+
+
+def _keys(con: Connection, traces: Rows, repeated: pa.Table, tables: pa.Table) -> Relation:
+    """Join the sides by their hashes: h, number, size, and whether the fingerprints agree.
+
+    Hashes that a side has several times are left out, so a row of one side meets at most one row of another.
+    """
+    plain = f"SELECT * FROM traces ANTI JOIN repeated ON h = repeated.number WHERE side <> {OTHER}"
+    sides = ", ".join(f"{name} AS (SELECT * FROM plain WHERE side = {side})" for name, side in _SIDES.items())
     sql = f"""
-        WITH met AS (
-            SELECT h, CAST(sum(side) AS BIGINT) AS sides, count(*) AS traces,
-                min(owner) AS owner, max(owner) AS other_owner, min(size) AS size, max(size) AS other_size,
-                min(etag) AS etag, max(etag) AS other_etag,
-                min(version) AS version, max(version) AS other_version,
-                max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed,
-                max(time) FILTER (side = {ENTRY}) AS entered
-            FROM traces GROUP BY h)
-        SELECT h, name, number, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
+        WITH plain AS NOT MATERIALIZED ({plain}), {sides},
+        met AS (
+            SELECT coalesce(o.h, c.h, e.h) AS h, {" + ".join(f"coalesce({name}.side, 0)" for name in _SIDES)} AS sides,
+                {", ".join(map(_extremes, _EQUAL))}, o.time AS modified, c.time AS claimed, e.time AS entered
+            FROM o FULL JOIN c ON o.h = c.h FULL JOIN e ON coalesce(o.h, c.h) = e.h)
+        SELECT h, number, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
         FROM met LEFT JOIN tables t ON owner = number
     """
-    return duck.query(con, sql, traces=traces, tables=tables)
+    return duck.query(con, sql, traces=traces, repeated=repeated, tables=tables)
+
+
+_SIDES = {"c": CLAIM, "o": OBJECT, "e": ENTRY}
+_EQUAL = ("owner", "size", "etag", "version")
+"""Attributes that are equal wherever they are known."""
+
+
+def _extremes(name: str) -> str:
+    each = ", ".join(f"{side}.{name}" for side in _SIDES)
+    return f"least({each}) AS {name}, greatest({each}) AS other_{name}"
 
 
 AGREEMENT = (
     f"(met.sides = t.sides OR (met.sides = t.sides - {ENTRY} AND modified <= pruned_limit))",
-    "traces = bit_count(met.sides)",
     "owner = other_owner",
     "size = other_size",
     "(etag IS NULL OR etag = other_etag)",

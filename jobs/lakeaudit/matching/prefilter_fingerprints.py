@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakeaudit.keys import TIERED_CLASSES
 from lakeaudit.matching import metastore_tree
 from lakeaudit.matching.duplicates import content_etag
@@ -60,9 +63,7 @@ def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -
         held = duck.table(_objects(prefilter, con, rows))
         logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
         yield "logs_seen", duck.query(con, logs, input=held)
-        each = "SELECT unnest([content, alike]) AS content, h FROM input"
-        known = f"SELECT content, h FROM ({each}) WHERE content IS NOT NULL"
-        yield "contents", duck.query(con, known, input=held)
+        yield "contents", pa.concat_tables([_contents(held, name) for name in ("content", "alike")])
         if prefilter.entry_limits:
             yield "traces", _folders(con, held)
         yield "traces", held.drop_columns(["content", "alike", "bucket", "folder", "log_bucket", "log"])
@@ -76,6 +77,12 @@ def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -
         yield "traces", duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=rows)
     elif kind == "notes":
         yield kind, rows
+
+
+def _contents(objects: pa.Table, name: str) -> pa.Table:
+    """Return the contents of one column that are known, with the hash of the object: content, h."""
+    known = pc.is_valid(objects.column(name))
+    return objects.select([name, "h"]).filter(known).rename_columns(["content", "h"])
 
 
 def _fingerprint(side: int, plain: str, **given: str) -> str:
@@ -107,7 +114,7 @@ def _objects(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
     # a content that cannot be compared with all others also gets a hash of name and size: an equal one is undecided
     unsure = """is_latest AND NOT is_delete_marker AND size IS NOT NULL
         AND NOT ((tells AND NOT contains(etag, '-')) OR summed)"""
-    alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
+    alike = f"CASE WHEN {unsure} THEN hash(parse_filename(key, false, 'forward_slash'), size, 'name') END"
     bucket, folder = ("bucket", metastore_tree.FOLDER) if prefilter.entry_limits else ("NULL", "NULL")
     attributes = _fingerprint(
         OBJECT,

@@ -39,10 +39,16 @@ class RowFilter:
         """Return for each bucket of a NumPy array whether it is read again."""
         return bits_at(self.again, numbers) | bits_at(self.twins, numbers)
 
-    def filtered(self, con: Connection, rows: Rows) -> Relation:
-        """Return the rows (bucket, key, ...) of buckets that are read again."""
-        sql = f"SELECT * FROM input SEMI JOIN buckets ON {_bucket()} = wanted"
+    def filtered(self, con: Connection, rows: Rows, others: str = "false") -> Relation:
+        """Return the rows (bucket, key, ...) of buckets that are read again, and those of the condition `others`."""
+        if isinstance(rows, Relation) and rows.narrowed:
+            return rows.narrowed(_among, {"buckets": self.buckets})
+        sql = f"SELECT * FROM input WHERE {_among('bucket', 'key')} OR {others}"
         return duck.query(con, sql, input=rows, buckets=self.buckets)
+
+
+def _among(bucket: str, key: str) -> str:
+    return f"{bucket_of(f'hash({bucket}, {key})')} IN (SELECT wanted FROM buckets)"
 
 
 def _bucket() -> str:
@@ -75,11 +81,32 @@ def bits_at(bits: bytes, numbers: Any) -> Any:
     return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
 
 
-def ask_again(wanted: RowFilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Filter kinds of rows that matter only for their own key, so that fewer rows are decoded."""
+def ask_again(
+    wanted: RowFilter, alone: bool, con: Connection, kind: str, rows: Rows
+) -> Iterator[tuple[str, Rows]]:
+    """Filter rows that matter only for their own key, so that fewer rows are decoded.
+
+    `alone`: so do nearly all objects and entries, see `of_the_rest`; those that are left out are counted.
+    """
     if is_filtered(kind):
-        rows = wanted.filtered(con, rows)
-    yield kind, rows
+        yield kind, wanted.filtered(con, rows)
+    elif alone and kind in _UNCLEAR and isinstance(rows, Relation):
+        held = duck.table(wanted.filtered(con, rows, f"reject IS NOT NULL OR ({_UNCLEAR[kind]})"))
+        yield "counted", duck.query(con, _LEFT_OUT, input=rows, held=held)
+        yield kind, held
+    else:
+        yield kind, rows
+
+
+_UNCLEAR = {"versions": "archived IS NULL AND storage_class IS NOT NULL", "entries": "false"}
+"""By kind of row the other rows that are counted, see `engine.chunks.ReadCounts`."""
+_LEFT_OUT = """
+    SELECT source, CAST(sum(each) AS BIGINT) AS rows, CAST(0 AS BIGINT) AS rejected, CAST(NULL AS VARCHAR) AS sample,
+        CAST([] AS VARCHAR[]) AS unknown_classes
+    FROM (SELECT source, count(*) AS each FROM input GROUP BY source
+        UNION ALL SELECT source, -count(*) FROM held GROUP BY source)
+    GROUP BY source
+"""
 
 
 def read_again(

@@ -8,7 +8,7 @@ import os
 import tempfile
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -49,6 +49,8 @@ class Relation:
     """Columns and types, if they are known without binding."""
     count: int | None = None
     """The number of rows, if it is known without a query."""
+    narrowed: "Callable[[Among, Mapping[str, Rows]], Relation] | None" = None
+    """Return the rows that a condition is true for, if it can be tested before the other columns are computed."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -133,6 +135,8 @@ class Relation:
         return f"WITH {', '.join(parts)}{' ' if more is own else ', '}{more}"
 
 
+Among: TypeAlias = Callable[[str, str], str]
+"""Makes a condition in SQL of the bucket and the key in SQL; it may name rows."""
 Rows: TypeAlias = Relation | pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
 

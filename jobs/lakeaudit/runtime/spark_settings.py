@@ -13,6 +13,7 @@ from lakeaudit.runtime.cache import cache_dir, write_once
 from lakeaudit.runtime.connections.trust_store import trust_options
 from lakeaudit.runtime.jars import ready_jars
 from lakeaudit.runtime.java import Java
+from lakeaudit.runtime.machine_memory import half_of_memory
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
@@ -120,7 +121,7 @@ def launch_settings(java: Java, small: bool, brief: bool, delta: bool) -> dict[s
     """What a JVM that this process starts is given, see `session.build_session`."""
     settings = jvm_settings(java, os.environ, delta=delta) | {
         "spark.master": "local[*]",
-        "spark.driver.memory": "2g" if small else f"{_half_of_memory()}m",
+        "spark.driver.memory": "2g" if small else f"{_heap()}m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "lakeaudit.runtime.python_worker",
@@ -130,7 +131,7 @@ def launch_settings(java: Java, small: bool, brief: bool, delta: bool) -> dict[s
     if small:
         settings[_JAVA_OPTIONS] += f" -XX:+UseSerialGC -Xmn900m {_COMPILE_LATE}"
     if not delta:
-        settings["spark.driver.memory"] = f"{min(_half_of_memory(), _MEMORY_TO_SPREAD)}m"
+        settings["spark.driver.memory"] = f"{min(_heap(), _MEMORY_TO_SPREAD)}m"
     if brief:
         settings[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     return settings
@@ -181,9 +182,9 @@ def _region_of_chain() -> str:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
-def _half_of_memory() -> int:
-    """MiB; the heap only grows as far as it is needed."""
-    return max(1024, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21)
+def _heap() -> int:
+    """Return the largest heap in MiB; it only grows as far as it is needed."""
+    return max(1024, half_of_memory() >> 20)
 
 
 def _flag(value: bool) -> str:

@@ -61,13 +61,14 @@ def truth(lake: ScreenLake) -> Iterator[Truth]:
 
 
 @pytest.mark.parametrize(
-    ("shares", "bits"),
-    [(1, prefilter.BITS), (2, 13)],
-    ids=["as it runs", "shared out, with buckets that collide"],
+    ("shares", "bits", "joined"),
+    [(1, prefilter.BITS, prefilter.RANGE), (1, prefilter.BITS, 100), (2, 13, prefilter.RANGE)],
+    ids=["as it runs", "in ranges", "shared out, with buckets that collide"],
 )
 def test_a_projection_pass_changes_no_answer(
-    lake: ScreenLake, full: FirstAnswers, shares: int, bits: int
+    monkeypatch: pytest.MonkeyPatch, lake: ScreenLake, full: FirstAnswers, shares: int, bits: int, joined: int
 ) -> None:
+    monkeypatch.setattr(prefilter, "RANGE", joined)
     engine = InProcessEngine(2) if shares == 1 else SharingEngine(shares)
     narrow = narrowly(lake, engine, bits)
     assert narrow.files > 100
@@ -283,6 +284,21 @@ def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
 
 def test_two_sound_files_of_one_hash_are_both_read_again() -> None:
     answers = _collided(agreeing(), "shop/p1", "shop/p2")
+    assert (answers["buckets"].num_rows, answers["settled"].num_rows) == (1, 0)
+
+
+@pytest.mark.timeout(60)
+def test_a_key_that_each_side_has_often_is_not_multiplied() -> None:
+    """A join of all its rows would have 40 thousand million."""
+    con = connection()
+    often = duck.query(con, "SELECT unnest([1, 2])::TINYINT AS side FROM range(200_000)")
+    columns = "7::UBIGINT AS h, side, 0 AS owner, 100 AS size, NULL::BIGINT AS etag, NULL::BIGINT AS version"
+    traces = duck.query(con, f"SELECT {columns}, TIMESTAMP '2026-01-01' AS time FROM often", often=often)
+    lake = agreeing().screen()
+    answers = {
+        kind: duck.table(rows)
+        for kind, rows in prefilter.cleared_keys(lake, con, {"traces": duck.table(traces)})
+    }
     assert (answers["buckets"].num_rows, answers["settled"].num_rows) == (1, 0)
 
 

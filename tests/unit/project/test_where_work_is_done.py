@@ -8,14 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.engine.chunks import WHOLE, Reading
+from lakeaudit.engine import spark
+from lakeaudit.engine.chunks import FINGERPRINTS, WHOLE, Reading
 from lakeaudit.engine.local import WAITING, InProcessEngine
-from lakeaudit.engine.spark import BYTES_HERE, ROOM_HERE, SparkEngine
+from lakeaudit.engine.spark import BYTES_HERE, MEMORY_HERE, SparkEngine
 from lakeaudit.evidence.protocol import Part
 from lakeaudit.runtime.duck import Connection
 
 MIB = 1 << 20
-FIVE_PERCENT, NARROW = Reading(left=0.05), Reading(width=3 / 8)
+FIVE_PERCENT = Reading(left=0.05)
+
+
+@pytest.fixture(autouse=True)
+def large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "half_of_memory", lambda: 12 << 30)
 
 
 class SparkRequestedError(Exception):
@@ -40,18 +46,26 @@ def there(in_tasks: bool) -> Any:
         (15, WHOLE, False, False),
         (16, WHOLE, False, True),
         (16, FIVE_PERCENT, False, True),  # a cluster's tasks read faster than one driver, whatever is left
-        (191, WHOLE, True, False),
-        (192, WHOLE, True, True),
-        (511, NARROW, True, False),
-        (512, NARROW, True, True),
-        (3839, FIVE_PERCENT, True, False),
-        (3841, FIVE_PERCENT, True, True),
+        (204, WHOLE, True, False),
+        (205, WHOLE, True, True),
+        (2730, FINGERPRINTS, True, False),
+        (2731, FINGERPRINTS, True, True),
+        (4095, FIVE_PERCENT, True, False),
+        (4097, FIVE_PERCENT, True, True),
     ],
 )
 def test_evidence_is_read_here_or_in_tasks(mib: int, reading: Reading, local: bool, in_tasks: bool) -> None:
     engine = SparkEngine(no_session, is_local=lambda: local)
     with there(in_tasks):
         assert [kind for kind, _ in engine.run([Part("s", read, mib * MIB)], [], reading)] == ["answers"]
+
+
+@pytest.mark.parametrize(("mib", "in_tasks"), [(51, False), (52, True)])
+def test_less_is_read_here_on_a_small_machine(
+    monkeypatch: pytest.MonkeyPatch, mib: int, in_tasks: bool
+) -> None:
+    monkeypatch.setattr(spark, "half_of_memory", lambda: 1 << 30)
+    test_evidence_is_read_here_or_in_tasks(mib, WHOLE, local=True, in_tasks=in_tasks)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +86,8 @@ def test_what_is_kept_takes_less_than_what_is_judged(mib: int, local: bool, in_t
         (257, 0, False, False, True),
         (1, 17, False, False, True),
         (1, 17, True, False, True),
-        (1000, 192, False, True, False),
-        (1, 193, False, True, True),
+        (1000, 204, False, True, False),
+        (1, 205, False, True, True),
         (1, 1000, True, True, False),  # threads hash as fast as processes
     ],
 )
@@ -97,4 +111,4 @@ def test_with_no_bytes_here_everything_is_in_tasks() -> None:
     for asked in (lambda: engine.map(str, [1]), lambda: list(engine.run([Part("s", read)], []))):
         with there(in_tasks=True):
             asked()
-    assert BYTES_HERE < ROOM_HERE
+    assert BYTES_HERE * WHOLE.memory < MEMORY_HERE

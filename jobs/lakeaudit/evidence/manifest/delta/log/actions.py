@@ -6,7 +6,7 @@ vector_size, vector_rows.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -199,21 +199,28 @@ def _column_sizes(file: pq.ParquetFile) -> Iterator[int]:
 
 
 def checkpoint_actions(
-    con: Connection, schema: pa.Schema, file: str, source: str, **tables: Rows
+    con: Connection,
+    schema: pa.Schema,
+    file: str,
+    source: str,
+    among: Callable[[str], str] = lambda _: "true",
+    **tables: Rows,
 ) -> Relation:
     """Return ACTION rows from a Parquet checkpoint of this schema; `source` is its rows in SQL, `file` its number.
 
-    Actions on anything but files are left out. Fields that the file's writer left out are null.
+    Actions on anything but files are left out, and those whose path does not meet `among` (SQL of the path -> SQL).
+    Fields that the file's writer left out are null.
     """
     column = _Columns({name: _fields(schema, name) for name in ("add", "remove")})
     add_path, remove_path = column.one("add", "path"), column.one("remove", "path")
+    path = f"coalesce({add_path}, {remove_path})::VARCHAR"
     sql = f"""SELECT {file} AS file, CASE WHEN {add_path} IS NOT NULL THEN 'add' ELSE 'remove' END AS action,
-        coalesce({add_path}, {remove_path})::VARCHAR AS path, coalesce({column.each("size")}) AS size,
+        {path} AS path, coalesce({column.each("size")}) AS size,
         coalesce({_records(column.one("add", "stats") + "::VARCHAR")}, {column.record_count()}) AS records,
         {column.partition()} AS partition, {column.one("remove", "deletionTimestamp")} AS deleted_ms,
         NULL AS data_change, {column.vector()}
         FROM {source}
-        WHERE {add_path} IS NOT NULL OR {remove_path} IS NOT NULL OR coalesce({column.each("size")}) IS NOT NULL"""
+        WHERE ({path} IS NOT NULL OR coalesce({column.each("size")}) IS NOT NULL) AND {among(path)}"""
     return duck.conform(con, duck.query(con, sql, **tables), ACTION)
 
 

@@ -233,9 +233,15 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
                 notes.lost_base(number, SHORT)
                 return
             schema = pq.read_schema(path)
-            rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")
+            actions = partial(
+                acts.checkpoint_actions, con, schema, "0", f"read_parquet({duck.literal(path)})"
+            )
+            rows = actions()
             survey = paths.survey(con, rows, about)
             notes.unknown(number, survey.undecodable)
+            if survey.plain:
+                yield paths.KIND, paths.plain_steps(con, actions, about.to_pylist()[0], clients.names)
+                return
             yield paths.KIND, paths.file_steps(con, rows, about, clients.names)
             if survey.has_vectors:
                 yield paths.KIND, paths.vector_steps(con, rows, about, clients.names)
