@@ -19,7 +19,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.resources.abc import Traversable
 from importlib.util import LazyLoader
-from threading import Thread
+from threading import Thread, local
 from types import ModuleType
 from typing import Any
 
@@ -96,20 +96,32 @@ _FORMAT = {"result_format": "COMPLETE", "unexpected_index_column_names": ["subje
 def _great_expectations() -> Any:
     if not any(isinstance(finder, _Unused) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Unused())
-    import great_expectations
+    _IMPORT.runs = True
+    try:
+        import great_expectations
+    finally:
+        _IMPORT.runs = False
 
     return great_expectations
 
 
-class _Unused(MetaPathFinder):
-    """Loads modules for plots and distributions, which no gate uses, on demand.
+_IMPORT = local()
+"""`runs`: whether this thread imports Great Expectations; other threads may import the same modules meanwhile."""
 
-    They are a third of the imports of Great Expectations.
+
+class _Unused(MetaPathFinder):
+    """Loads modules for plots and distributions on demand, and leaves out the engines for databases and Spark.
+
+    No gate uses them, and they are half of the imports of Great Expectations, which works without these engines.
     """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if not getattr(_IMPORT, "runs", False):
+            return None
+        if fullname.partition(".")[0] in ("sqlalchemy", "pyspark"):
+            raise ModuleNotFoundError(f"no gate uses {fullname}")
         spec = PathFinder.find_spec(fullname, path, target) if fullname in ("altair", "scipy.stats") else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
