@@ -70,6 +70,9 @@ class Elsewhere:
     def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, **_: object) -> list[R]:  # noqa: ARG002
         return list(self._pool.map(function, items))
 
+    def prepare(self, rows: Sequence[Part | BufferedRows]) -> None:
+        """Do nothing: the processes run already."""
+
     def keep(self, parts: Sequence[Part]) -> BufferedRows:
         for part in parts:
             self.parts += 1

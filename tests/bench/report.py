@@ -8,7 +8,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.bench.goals import GIB, GOALS, Goal, load_figures, verdict_columns
-from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SAME, SECOND, SESSION, Measured
+from tests.bench.measure import (
+    AUDIT,
+    AUDIT_OF_TWO,
+    DUCK,
+    DUCK_OF_TWO,
+    LIVE,
+    PASS,
+    REPAIR,
+    SAME,
+    SECOND,
+    SESSION,
+    Measured,
+)
 from tests.bench.plot import plot
 from tests.bench.spec import FIGURES, FORMATS, ROOT, Spec
 
@@ -47,6 +59,7 @@ def terminal_text(spec: Spec) -> str:
     figures = _figures()
     mine = {name: one for name, one in figures.items() if name == spec.name}
     tables = [
+        _markdown(*_costs_of_two(mine)),
         _markdown(*_costs(mine)),
         _markdown(*_stages(mine)),
         _markdown(*_others(mine)),
@@ -101,6 +114,9 @@ def _section(figures: Mapping[str, Mapping[str, Any]]) -> str:
     machines = "; ".join(sorted({one["machine"] for one in figures.values()}))
     parts = [
         _INTRODUCTION.format(machine=machines),
+        "Tables whose files only their logs and an inventory list, as nearly all lakes have them:",
+        _markdown(*_costs_of_two(figures)),
+        "With an export of a metadata store, the third source:",
         _markdown(*_costs(figures)),
         "![Seconds over files](images/bench.svg)",
         "Seconds of an audit by stage; `outside` is the start and the end of its processes:",
@@ -168,6 +184,35 @@ def _cost(one: Mapping[str, Any]) -> list[str]:
     for name in (SESSION, PASS, DUCK):
         row += [_seconds(runs.get(name)), _times(audit, runs.get(name))]
     return [*row, _memory_text(audit), _memory_text(runs.get(DUCK)), _load(audit), _exact(one, AUDIT)]
+
+
+def _costs_of_two(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
+    head = (
+        "files x 2",
+        "profile",
+        "tables",
+        "audit",
+        DUCK,
+        "x",
+        "audit's memory",
+        "DuckDB's",
+        "load",
+        "exact",
+    )
+    return head, [_cost_of_two(one) for one in figures.values() if AUDIT_OF_TWO in one["median"]]
+
+
+def _cost_of_two(one: Mapping[str, Any]) -> list[str]:
+    audit, duck = one["median"][AUDIT_OF_TWO], one["median"].get(DUCK_OF_TWO)
+    times = [_seconds(audit), _seconds(duck), _times(audit, duck)]
+    return [
+        *_which(one),
+        *times,
+        _memory_text(audit),
+        _memory_text(duck),
+        _load(audit),
+        _exact(one, AUDIT_OF_TWO),
+    ]
 
 
 def _times(audit: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:

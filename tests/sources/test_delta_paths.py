@@ -54,6 +54,8 @@ PATHS: dict[str, tuple[str, str | None]] = {
     "file:/data/a%20b": ("", "data/a b"),
     "file:///data/a": ("", "data/a"),
     "/data/a%20b": ("", "data/a b"),
+    "/data/a": ("", "data/a"),
+    "/": ("", ""),
     "hdfs://name:8020/w/a": ("hdfs://name:8020", "w/a"),
     "dbfs:/w/a": ("dbfs:", "w/a"),
     "abfss://c@x.example/w": ("abfss://c@x.example", "w"),

@@ -175,11 +175,9 @@ def cleared_keys(
     """
     if "contents" in rows:
         contents = rows["contents"]
+        many = _repeated(con, "SELECT content FROM input", contents)
         sql = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many ON content = many.number"
-        yield (
-            "twins",
-            duck.query(con, sql, input=contents, many=_repeated(con, "SELECT content FROM input", contents)),
-        )
+        yield "twins", duck.query(con, sql, input=contents, many=many)
     for traces in _ranges(con, rows["traces"]) if "traces" in rows else ():
         yield from _cleared(con, traces, prefilter.tables, singly=singly)
 
@@ -192,9 +190,8 @@ def _ranges(con: Connection, traces: Rows) -> Iterator[Rows]:
     """Yield the fingerprints by ranges of their buckets."""
     bits = ((duck.known_count(traces) or 0) // RANGE).bit_length()
     for number in range(2**bits if bits else 0):
-        yield duck.table(
-            duck.query(con, f"SELECT * FROM input WHERE h >> {64 - bits} = {number}", input=traces)
-        )
+        sql = f"SELECT * FROM input WHERE h >> {64 - bits} = {number}"
+        yield duck.table(duck.query(con, sql, input=traces))
     if not bits:
         yield traces
 

@@ -324,7 +324,9 @@ def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
 
 _ODD = "(path IS NULL OR contains(path, '%') OR has_vector)"
 """Condition for actions that may not be understood. In most files no action meets it, and the test is fast."""
-_IS_PLAIN = f"NOT ({_ODD} OR NOT {_is_relative('path')} OR contains(path, './') OR contains(path, '//'))"
+_IS_PLAIN = (
+    f"(NOT {_ODD} AND {_is_relative('path')} AND NOT contains(path, './') AND NOT contains(path, '//'))"
+)
 """Condition for actions whose key is the table's root and the path."""
 
 
