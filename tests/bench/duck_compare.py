@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 
 from tests.bench.listed import LISTED
+from tests.bench.rows import seen_as
 from tests.bench.spec import BUCKET, CHECKPOINT_AT, SCAN
 
 _ACTION = "STRUCT(path VARCHAR, size BIGINT)"
@@ -55,7 +56,7 @@ def compare(kind: str, folders: Sequence[Path], *, store: bool = True) -> dict[s
     if kind in LISTED:
         con.register("listed", LISTED[kind](folders[0] / "logs"))
     entries = f"FULL JOIN ({_entries(folders[-1])}) e ON coalesce(c.key, s.key) = e.key" if store else ""
-    sql = f"""SELECT kind, count(*) FROM (SELECT {_KINDS if store else _KINDS_OF_TWO} AS kind
+    sql = f"""SELECT kind, count(*) FROM (SELECT {seen_as(f"({_KINDS if store else _KINDS_OF_TWO})", kind)} AS kind
         FROM ({_LISTED if kind in LISTED else _claims(folders)}) c
         FULL JOIN ({_stored(folders[-1])}) s ON c.key = s.key
         {entries})

@@ -82,7 +82,9 @@ class _Maker:
         self._inventory()
         self._export()
         if not self.second:
-            self.con.execute(f"COPY ({rows.truth()}) TO '{self.folder}/truth.parquet' (FORMAT parquet)")
+            self.con.execute(
+                f"COPY ({rows.truth(self.spec.format)}) TO '{self.folder}/truth.parquet' (FORMAT parquet)"
+            )
         (self.folder / "log_times.json").write_text(json.dumps(times))
         (self.folder / "complete").write_text(_made_by(self.spec))
         self.con.close()

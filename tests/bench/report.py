@@ -149,9 +149,8 @@ _FORMATS = """## The bench on Iceberg and Hudi
 of that format, whose metadata is listed in inventory and export as well. Iceberg: manifests of 30,000 files with
 statistics of four columns, and 25 commits a table, all retained. Hudi: timelines of 1.0 with 25 commits a table, and
 an archive of commits of 2,000 files. DuckDB reads no Avro: what the newest states list is
-decoded into Arrow first, in DuckDB's process and by the audit's own decoder. Columns are those of the bench; load and
-CPU seconds say how busy the cores were with others' work, and that seconds on the clock say little then. Written
-by the bench."""
+decoded into Arrow first, in DuckDB's process and by functions of the audit. Columns are those of the bench. Written by
+the bench."""
 
 
 _INTRODUCTION = """## The bench

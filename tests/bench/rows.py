@@ -264,9 +264,17 @@ def _marker() -> str:
         CAST(NULL AS BOOLEAN) AS is_multipart_uploaded, CAST(NULL AS VARCHAR) AS encryption_status"""
 
 
-def truth() -> str:
-    """Return SQL for (kind, table_name, key) of every file that must be found."""
+def truth(kind: str) -> str:
+    """Return SQL for (kind, table_name, key) of every file that must be found in tables of a format."""
     left = "CASE class WHEN 'removed' THEN 'unvacuumed' WHEN 'unlisted' THEN 'unreferenced' END"
-    return f"""SELECT coalesce(fault, {left}) AS kind, name AS table_name, key FROM ({files()})
+    every = f"""SELECT coalesce(fault, {left}) AS kind, name AS table_name, key FROM ({files()})
             WHERE fault IS NOT NULL OR class IN ('removed', 'unlisted')
         UNION ALL SELECT fault, name, key FROM ({EXTRAS})"""
+    return f"SELECT * REPLACE ({seen_as('kind', kind)} AS kind) FROM ({every})"
+
+
+def seen_as(fault: str, kind: str) -> str:
+    """Return SQL for the kind of a finding: readers of Hudi tables list folders, and so read what no write lists."""
+    if kind != "hudi":
+        return fault
+    return f"CASE WHEN {fault} IN ('uncommitted', 'unreferenced') THEN 'stale_visible' ELSE {fault} END"
