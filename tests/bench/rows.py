@@ -274,7 +274,7 @@ def truth(kind: str) -> str:
 
 
 def seen_as(fault: str, kind: str) -> str:
-    """Return SQL for the kind of a finding: readers of Hudi tables list folders, and so read what no write lists."""
+    """Return SQL for the kind of a finding: readers of Hudi tables list folders, and read files that no write lists."""
     if kind != "hudi":
         return fault
     return f"CASE WHEN {fault} IN ('uncommitted', 'unreferenced') THEN 'stale_visible' ELSE {fault} END"
