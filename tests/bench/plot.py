@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 340, 60, 40, 16, 150
-COLOURS = ("#b3261e", "#00639b", "#386a20", "#79747e")
+LABEL = 13
+"""The height of a label."""
+COLOURS = ("#b3261e", "#00639b", "#386a20", "#79747e", "#e8710a", "#7b5ea7")
 _TEXT = (
     '<text x="{:.0f}" y="{:.0f}" font-size="12" font-family="sans-serif" fill="{}" text-anchor="{}">{}</text>'
 )
@@ -66,10 +68,20 @@ def _grid(across: _Axis, up: _Axis) -> list[str]:
 
 def _curves(drawn: Mapping[str, Points], across: _Axis, up: _Axis) -> list[str]:
     shapes = []
+    heights = _apart({name: up.at(points[-1][1]) for name, points in drawn.items()})
     for (name, points), colour in zip(drawn.items(), COLOURS, strict=False):
         places = [(across.at(size), up.at(second)) for size, second in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
-        shapes.append(_TEXT.format(places[-1][0] + 8, places[-1][1] + 4, colour, "start", name))
+        shapes.append(_TEXT.format(places[-1][0] + 8, heights[name] + 4, colour, "start", name))
     return shapes
+
+
+def _apart(heights: Mapping[str, float]) -> dict[str, float]:
+    """Return the heights of labels from the top, so far from each other that all can be read."""
+    apart: dict[str, float] = {}
+    lowest = -math.inf
+    for name, height in sorted(heights.items(), key=lambda each: each[1]):
+        lowest = apart[name] = max(height, lowest + LABEL)
+    return apart

@@ -271,7 +271,7 @@ def _points(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, list[tuple[in
     ]
     return {
         name: [(one["files"], one["median"][name]["seconds"]) for one in plain if name in one["median"]]
-        for name in (AUDIT, PASS, DUCK, SESSION)
+        for name in (AUDIT, PASS, DUCK, SESSION, AUDIT_OF_TWO, DUCK_OF_TWO)
     }
 
 
