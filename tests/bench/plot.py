@@ -68,7 +68,7 @@ def _grid(across: _Axis, up: _Axis) -> list[str]:
 
 def _curves(drawn: Mapping[str, Points], across: _Axis, up: _Axis) -> list[str]:
     shapes = []
-    heights = _apart({name: up.at(points[-1][1]) for name, points in drawn.items()})
+    heights = _label_heights({name: up.at(points[-1][1]) for name, points in drawn.items()})
     for (name, points), colour in zip(drawn.items(), COLOURS, strict=False):
         places = [(across.at(size), up.at(second)) for size, second in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
@@ -78,10 +78,10 @@ def _curves(drawn: Mapping[str, Points], across: _Axis, up: _Axis) -> list[str]:
     return shapes
 
 
-def _apart(heights: Mapping[str, float]) -> dict[str, float]:
+def _label_heights(heights: Mapping[str, float]) -> dict[str, float]:
     """Return the heights of labels from the top, so far from each other that all can be read."""
-    apart: dict[str, float] = {}
+    found: dict[str, float] = {}
     lowest = -math.inf
     for name, height in sorted(heights.items(), key=lambda each: each[1]):
-        lowest = apart[name] = max(height, lowest + LABEL)
-    return apart
+        lowest = found[name] = max(height, lowest + LABEL)
+    return found
