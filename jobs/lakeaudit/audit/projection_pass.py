@@ -106,19 +106,19 @@ def run_projection_pass(
         result = _collect(without_folders(answers, folders))
         if cache:
             result = cache.store(result, engine)
-    row_filter = result.row_filter
-    again = partial(read_again, prefilter, row_filter, has_trees(evidence))
+    row_filter, trees = result.row_filter, has_trees(evidence)
+    again = partial(read_again, prefilter, row_filter, trees)
     tables = {row["name"]: row for row in prefilter.tables.to_pylist()}
     left = row_filter.count / max(row_filter.count + result.files, 1)
     all_rows = row_cache.rows
-    if cache and result.rest and has_trees(evidence):
+    if cache and result.rest and trees:
         sources = evidence.observed.sources
         stored = frozenset(each.info.id for side in (sources.storage, sources.metastores) for each in side)
         rest = CachedRest(
             cache.files, result.rest, stored, prefilter, row_filter, result.more, row_cache.rows
         )
         all_rows = rest.rows
-    alone = left < FEW_LEFT and not has_trees(evidence)
+    alone = left < FEW_LEFT and not trees
     reading = Reading(partial(ask_again, row_filter, alone), again, left, rows=all_rows)
     whole = Reading(rows=row_cache.rows)
     return Prefiltered(reading, result.settled, tables, prefilter, row_filter, result.logs, folders, whole)

@@ -133,11 +133,7 @@ class InProcessEngine:
 
     def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Run a stage on all chunks except answers."""
-        held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        for chunk in chunks:
-            if chunk.share >= 0:
-                held[chunk.kind].append(chunk.batch)
-        tables = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
+        tables = _rows_by_kind(chunks)
         with task_connection("4GiB", self.parallelism) as con:
             return list(run_stage(con, stage, tables, 1))
 
@@ -158,13 +154,18 @@ class InProcessEngine:
 
 def _compact(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the rows of each kind as one batch: DuckDB's batches have room for half as many rows again."""
+    whole = {kind: table.combine_chunks() for kind, table in _rows_by_kind(chunks).items()}
+    rows = [Chunk(0, kind, batch) for kind, table in whole.items() for batch in table.to_batches()]
+    return [*rows, *(chunk for chunk in chunks if chunk.share < 0)]
+
+
+def _rows_by_kind(chunks: Iterable[Chunk]) -> dict[str, pa.Table]:
+    """Return all rows except answers."""
     held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for chunk in chunks:
         if chunk.share >= 0:
             held[chunk.kind].append(chunk.batch)
-    whole = {kind: pa.Table.from_batches(batches).combine_chunks() for kind, batches in held.items()}
-    rows = [Chunk(0, kind, batch) for kind, table in whole.items() for batch in table.to_batches()]
-    return [*rows, *(chunk for chunk in chunks if chunk.share < 0)]
+    return {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
 
 
 def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:

@@ -228,10 +228,12 @@ def _keys(con: Connection, traces: Rows, repeated: pa.Table, tables: pa.Table) -
 
     Hashes that a side has several times are left out, so a row of one side meets at most one row of another.
     """
-    plain = f"SELECT * FROM traces ANTI JOIN repeated ON h = repeated.number WHERE side <> {OTHER}"
-    sides = ", ".join(f"{name} AS (SELECT * FROM plain WHERE side = {side})" for name, side in _SIDES.items())
+    single = "SELECT * FROM traces ANTI JOIN repeated ON h = repeated.number"
+    sides = ", ".join(
+        f"{name} AS (SELECT * FROM single WHERE side = {side})" for name, side in _SIDES.items()
+    )
     sql = f"""
-        WITH plain AS NOT MATERIALIZED ({plain}), {sides},
+        WITH single AS NOT MATERIALIZED ({single}), {sides},
         met AS (
             SELECT coalesce(o.h, c.h, e.h) AS h, {" + ".join(f"coalesce({name}.side, 0)" for name in _SIDES)} AS sides,
                 {", ".join(map(_extremes, _EQUAL))}, o.time AS modified, c.time AS claimed, e.time AS entered

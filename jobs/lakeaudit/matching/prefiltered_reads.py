@@ -39,10 +39,14 @@ class RowFilter:
         """Return for each bucket of a NumPy array whether it is read again."""
         return bits_at(self.again, numbers) | bits_at(self.twins, numbers)
 
-    def filtered(self, con: Connection, rows: Rows, others: str = "false") -> Relation:
-        """Return the rows (bucket, key, ...) of buckets that are read again, and those of the condition `others`."""
+    def filtered(self, con: Connection, rows: Rows) -> Relation:
+        """Return the rows (bucket, key, ...) of buckets that are read again."""
         if isinstance(rows, Relation) and rows.narrowed:
             return rows.narrowed(_among, {"buckets": self.buckets})
+        return self.filtered_with(con, rows, "false")
+
+    def filtered_with(self, con: Connection, rows: Rows, others: str) -> Relation:
+        """Return the same rows, and those that meet the condition `others` (SQL)."""
         sql = f"SELECT * FROM input WHERE {_among('bucket', 'key')} OR {others}"
         return duck.query(con, sql, input=rows, buckets=self.buckets)
 
@@ -91,7 +95,7 @@ def ask_again(
     if is_filtered(kind):
         yield kind, wanted.filtered(con, rows)
     elif alone and kind in _UNCLEAR and isinstance(rows, Relation):
-        held = duck.table(wanted.filtered(con, rows, f"reject IS NOT NULL OR ({_UNCLEAR[kind]})"))
+        held = duck.table(wanted.filtered_with(con, rows, f"reject IS NOT NULL OR ({_UNCLEAR[kind]})"))
         yield "counted", duck.query(con, _LEFT_OUT, input=rows, held=held)
         yield kind, held
     else:

@@ -130,12 +130,12 @@ class RequestedFile:
             ArrowInvalid: it has no paths, so it is not a checkpoint.
         """
         name = self.key.rpartition("/")[2]
-        narrowed = ["%", max(_PLAIN.findall(name), key=len, default=""), *_vector_text(name)]
+        sought = ["%", max(_PLAIN.findall(name), key=len, default=""), *_vector_text(name)]
         flat = pa.Table.from_batches([actions]).flatten().flatten()
         texts = [flat[column] for column in flat.column_names if column.endswith((".path", "Dv"))]
         if not texts or not all(pa.types.is_string(text.type) for text in texts):
             raise pa.ArrowInvalid("no paths")
-        found = [pc.match_substring(text, word) for text in texts for word in narrowed]
+        found = [pc.match_substring(text, word) for text in texts for word in sought]
         found += [pc.is_valid(flat[name]) for name in flat.column_names if name in _WHOLE]
         return reduce(pc.or_, [pc.fill_null(each, False) for each in found]).combine_chunks()
 
@@ -189,7 +189,7 @@ class FileReading:
     clients: Clients
     log: Log
     plan: Plan
-    narrowed: RequestedFile
+    sought: RequestedFile
 
     def acts(self) -> tuple[list[Row], list[str], Row]:
         """Return the acts on the file, oldest first, the unreadable files, and the newest protocol and metaData."""
@@ -217,7 +217,7 @@ class FileReading:
             "operation": info.get("operation"),
             "by": info.get("engineInfo"),
         }
-        acts = [about | act for action in actions for act in self.narrowed.acts(action)]
+        acts = [about | act for action in actions for act in self.sought.acts(action)]
         return acts, _state(actions), f"{place.uri} is missing or incomplete" if torn or body is None else ""
 
     def _base(self) -> tuple[list[Row], Row, str]:
@@ -229,7 +229,7 @@ class FileReading:
         read += [(place, *self._checkpoint(place)) for place in map(self._sidecar_place, sidecars)]
         about = {"version": self.plan.base_version, "operation": "checkpoint"}
         broken = [place.uri for place, _, whole in read if not whole]
-        acts = [about | act for _, actions, _ in read for a in actions for act in self.narrowed.acts(a)]
+        acts = [about | act for _, actions, _ in read for a in actions for act in self.sought.acts(a)]
         return acts, _state(top), f"{broken[0]} is missing or damaged" if broken else ""
 
     def _sidecar_place(self, name: str) -> Location:
@@ -242,7 +242,7 @@ class FileReading:
             return actions, bool(actions) and not torn
         with copied(self.clients, place) as body:
             try:
-                return (list(self.narrowed.rows_of(pq.ParquetFile(body))), True) if body else ([], False)
+                return (list(self.sought.rows_of(pq.ParquetFile(body))), True) if body else ([], False)
             except (pa.ArrowException, OSError, ValueError, OverflowError):
                 return [], False
 
