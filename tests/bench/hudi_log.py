@@ -6,11 +6,9 @@ each, and all of these are archived; the commits after it are the active timelin
 
 import io
 import json
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,8 @@ import pyarrow.parquet as pq
 
 from tests.bench.rows import Connection, LogFile, files
 from tests.bench.spec import CHECKPOINT_AT, HUDI_TOKEN
-from tests.builders.hudi import LAYOUTS, PACKED, instant_text
+from tests.builders.hudi import instant_text
+from tests.builders.hudi_archive import commit_schema
 
 FILES_A_COMMIT = 2_000
 ARCHIVED_TOGETHER = 10
@@ -100,7 +99,7 @@ def commit(rows: pa.Table) -> bytes:
         by_partition.setdefault(row["place"], []).append(_stat(row))
     out = io.BytesIO()
     record = {"partitionToWriteStats": by_partition, "compacted": False, "operationType": "INSERT"}
-    fastavro.writer(out, _schema(), [record])
+    fastavro.writer(out, fastavro.parse_schema(commit_schema()), [record])
     return out.getvalue()
 
 
@@ -131,18 +130,6 @@ _ARCHIVED = pa.schema(
         ("version", pa.int32()),
     ]
 )
-
-
-@cache
-def _schema() -> Any:
-    """Return the schema of a commit that Hudi's bundle wrote (tests/data/hudi)."""
-    with zipfile.ZipFile(PACKED / LAYOUTS[2]) as packed:
-        name = next(name for name in packed.namelist() if name.startswith("written/") and _is_commit(name))
-        return fastavro.parse_schema(fastavro.reader(io.BytesIO(packed.read(name))).writer_schema)
-
-
-def _is_commit(name: str) -> bool:
-    return "/timeline/" in name and name.endswith(".commit") and "_" in Path(name).name
 
 
 def commit_contents(logs: Path) -> Iterator[tuple[Path, bytes]]:

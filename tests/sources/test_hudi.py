@@ -553,8 +553,8 @@ def archived_writes(wh: Path) -> list[str]:
     config = parse_properties((wh / "archived/.hoodie/hoodie.properties").read_bytes())
     folder = wh / "archived/.hoodie" / config.archive
     files = [path for path in folder.iterdir() if path.name.endswith(".parquet") or ".archive." in path.name]
-    found = (each for path in files for each in archived_instants(path.read_bytes(), config.layout))
-    return sorted(each.begin for each in found if each.action == "commit")
+    found = (some for path in files for some in archived_instants(path.read_bytes(), config.layout))
+    return sorted(each.begin for some in found for each in some.instants if each.action == "commit")
 
 
 def lost_of(home: Path, instant: str, context: Context = CONTEXT) -> list[int | None]:

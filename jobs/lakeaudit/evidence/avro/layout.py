@@ -38,6 +38,7 @@ class Node:
         shortest: the shortest encoding of a value.
         fields: of a record: by name, its index among the columns and its type; of an optional one those of the record.
         declared: the attributes of the type as its writer declared them.
+        values: of an array or a map: the type of its values; of an optional one the same.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Node:
     shortest: bytes
     fields: Mapping[str, tuple[int, "Node"]] = field(default_factory=dict)
     declared: Mapping[str, Any] = field(default_factory=dict)
+    values: "Node | None" = None
 
 
 _NOTHING = Node("null", "null", b"")
@@ -176,12 +178,13 @@ class _Types:
         schema, shortest = [each.schema for each in branches], min(encodings, key=len)
         if value is None or len(branches) != 2 or kinds.count("null") != 1:
             return Node("union", schema, shortest)
-        return Node(value.kind, schema, shortest, value.fields, value.declared)
+        return Node(value.kind, schema, shortest, value.fields, value.declared, value.values)
 
     def _values(self, name: str, value: Node) -> Node:
         if not value.shortest:
             raise ValueError("values without a size")
-        return Node(name, {"type": name, "items" if name == "array" else "values": value.schema}, b"\0")
+        schema = {"type": name, "items" if name == "array" else "values": value.schema}
+        return Node(name, schema, b"\0", values=value)
 
 
 def _marks(node: Node) -> bool:

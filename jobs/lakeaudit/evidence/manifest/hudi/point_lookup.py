@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.hudi.state.groups import COMPLETED, states
@@ -57,21 +56,19 @@ def _of_group(found: LocatedTimeline, clients: Clients, group: str, reasons: lis
     """Yield STEP rows of one file group; add to `reasons` why some may be missing."""
     with duck.task_connection() as con:
         for kind, rows in read_items(con, items_of(found, 0), "", clients):
-            if kind == STEPS and isinstance(rows, pa.Table):
-                yield rows.filter(pc.field("file_group") == group)
-            elif isinstance(rows, pa.Table):
-                reasons += [
-                    f"{note['subject']} {note['reason']}" for note in rows.to_pylist() if note["reason"]
-                ]
+            if kind == STEPS:
+                of_it = f"FROM input WHERE file_group = {duck.literal(group)}"
+                yield duck.conform(con, duck.query(con, of_it, input=rows), STEP).to_arrow_table()
+            else:
+                notes = duck.rows_of(duck.relation(con, rows))
+                reasons += [f"{note['subject']} {note['reason']}" for note in notes if note["reason"]]
 
 
 def _state(steps: pa.Table, bucket: str, key: str) -> str | None:
     """Return the state of the file in the timeline; None if it has none."""
     with duck.task_connection() as con:
         for kind, rows in states("", COMPLETED.empty_table(), con, {STEPS: steps}):
-            if kind == FILES:
-                found = duck.rows_of(rows)
-                return next(
-                    (str(r["state"]) for r in found if (r["bucket"], r["key"]) == (bucket, key)), None
-                )
+            for row in duck.rows_of(duck.relation(con, rows)) if kind == FILES else ():
+                if (row["bucket"], row["key"]) == (bucket, key):
+                    return str(row["state"])
     return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lakeaudit.evidence import lineage
 from lakeaudit.evidence.lineage import MissingState
-from lakeaudit.evidence.manifest.hudi.state.parts import GONE, Problem
+from lakeaudit.evidence.manifest.hudi.state.notes import GONE, Problem
 from lakeaudit.evidence.manifest.hudi.state.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline.instants import COMPLETED
 from lakeaudit.evidence.manifest.hudi.timeline.payload import EMPTY

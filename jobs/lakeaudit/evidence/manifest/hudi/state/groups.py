@@ -32,12 +32,25 @@ def states(
     `completed` has COMPLETED rows.
     """
     steps = duck.hold(con, rows.get(STEPS, STEP.empty_table()))
-    yield FILES, duck.conform(con, duck.query(con, _FILES, steps=steps, completed=completed), FILE)
+    several = duck.hold(con, duck.query(con, _SEVERAL, steps=steps))
+    yield FILES, duck.conform(con, duck.query(con, _WRITTEN_ONCE, steps=steps, several=several), FILE)
+    others = duck.query(con, _OTHERS, steps=steps, several=several)
+    yield FILES, duck.conform(con, duck.query(con, _FILES, steps=others, completed=completed), FILE)
     yield "notes", _unknown_beginnings(source, con, steps)
     yield "notes", rival_notes(source, con, steps)
     yield from (("notes", rows) for rows in replaced_notes(source, con, steps))
 
 
+_SEVERAL = "SELECT hash(file_group) AS hashed FROM steps GROUP BY hashed HAVING count(*) > 1"
+"""The hashes of file groups with several steps. One step with the same hash as another only takes the longer way."""
+_OTHERS = "FROM steps WHERE act <> 'wrote' OR hash(file_group) IN (FROM several)"
+_WRITTEN_ONCE = """
+SELECT table_name, reading, bucket, key, 'live' AS state, false AS explained,
+    CASE kind WHEN 'changes' THEN 'changes' ELSE 'data' END AS category, folder, "at", NULL AS replaced_at,
+    size, least_size, records, commit_id, file_group, slice, false AS hidden
+FROM steps WHERE act = 'wrote' AND hash(file_group) NOT IN (FROM several)
+"""
+"""The files of file groups with one step: they are live, as `_FILES` also finds."""
 _FILES = f"""
 WITH files AS (
     SELECT {_FILE}, any_value(folder) AS folder, min(kind) AS kind, max(slice) AS slice,

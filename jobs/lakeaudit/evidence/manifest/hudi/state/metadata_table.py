@@ -10,7 +10,8 @@ from functools import partial
 
 from lakeaudit.evidence.lineage import BROKEN_METADATA_TABLE, CONTENT, Witness
 from lakeaudit.evidence.manifest.hudi.state.groups import COMPLETED, states
-from lakeaudit.evidence.manifest.hudi.state.parts import Item, OfTable, Problem, parts, problems
+from lakeaudit.evidence.manifest.hudi.state.notes import Problem, problems
+from lakeaudit.evidence.manifest.hudi.state.parts import Item, OfTable, parts
 from lakeaudit.evidence.manifest.hudi.state.rows import FILE, FILES
 from lakeaudit.evidence.manifest.hudi.timeline.instants import METADATA_TABLE, LocatedTimeline
 from lakeaudit.evidence.protocol import BufferedRows, Context

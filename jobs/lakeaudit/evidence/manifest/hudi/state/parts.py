@@ -1,9 +1,9 @@
 """Turn timelines into parts: STEP rows of changes to files, and NOTE rows of unreadable files."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,9 +11,15 @@ from typing import Any
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.avro.blocks import Torn
 from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.hudi.state.notes import GONE, FileFacts
+from lakeaudit.evidence.manifest.hudi.state.plain_writes import PlainWrites, Write
 from lakeaudit.evidence.manifest.hudi.state.rows import STEP, STEPS
-from lakeaudit.evidence.manifest.hudi.timeline.appends import AppendTotals, append_totals
-from lakeaudit.evidence.manifest.hudi.timeline.archive import archived_instants
+from lakeaudit.evidence.manifest.hudi.timeline.appends import append_totals
+from lakeaudit.evidence.manifest.hudi.timeline.archive import (
+    ArchivedInstant,
+    ArchivedInstants,
+    archived_instants,
+)
 from lakeaudit.evidence.manifest.hudi.timeline.instants import PLANNED, Instant
 from lakeaudit.evidence.manifest.hudi.timeline.names import time_of
 from lakeaudit.evidence.manifest.hudi.timeline.payload import (
@@ -24,20 +30,15 @@ from lakeaudit.evidence.manifest.hudi.timeline.payload import (
     rows_not_written,
     taken_back,
 )
-from lakeaudit.evidence.manifest.hudi.timeline.write_facts import FACTS, WriteFacts, write_facts
+from lakeaudit.evidence.manifest.hudi.timeline.write_facts import write_facts
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
-from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import plain_time
 
-GONE = "it is missing"
-OLDEST = "oldest"
-NOT_WRITTEN = "not_written"
-DID = "did"
-TAKEN_BACK, ARCHIVED, FIRST = "taken_back", "archived", "first"
-APPENDED = "appended"
+_Row = tuple[Any, ...]
 _TAKEN = ("replaced", "cleaned", "undone")
 _ROWS = 32_768
 _THREADS = 16
@@ -64,103 +65,11 @@ class OfTable:
 
 
 @dataclass(frozen=True)
-class Fate:
-    """Names a table's instants that are not in its timeline.
-
-    Attributes:
-        taken_back: by a rollback or restore, or by the plan of one.
-        archived: those of the wanted ones that the archive has.
-        first: the oldest instant of the archive; empty if it has none.
-    """
-
-    taken_back: frozenset[str] = frozenset()
-    archived: frozenset[str] = frozenset()
-    first: str = ""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Describes an unreadable file of a timeline: of an instant (by its action), or of the archive (no action)."""
-
-    table: str
-    action: str
-    subject: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Item:
     """Names one file of a table's timeline."""
 
     table: OfTable
     instant: Instant
-
-
-def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
-    """Parse NOTE rows of unreadable files."""
-    found = [(note, json.loads(str(note["data"]))) for note in notes if note["reason"]]
-    return [
-        Problem(data["table"], data["action"], str(note["subject"]), str(note["reason"]))
-        for note, data in found
-    ]
-
-
-def oldest(notes: Iterable[Mapping[str, object]]) -> dict[str, datetime]:
-    """Return by table when the oldest instant of its archive was completed."""
-    parsed = [(str(n["subject"]), json.loads(str(n["data"]))) for n in notes if not n["reason"] and n["data"]]
-    found: dict[str, datetime] = {}
-    for table, data in parsed:
-        if OLDEST in data:
-            at = datetime.fromisoformat(data[OLDEST])
-            found[table] = min(at, found.get(table, at))
-    return found
-
-
-def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, int]]:
-    """Return by table and instant how many rows writes could not write, as they record it."""
-    found: dict[str, dict[str, int]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if NOT_WRITTEN in data:
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = data[NOT_WRITTEN]
-    return found
-
-
-def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Return by table and instant how many files it wrote, and how many it removed."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if DID in data:
-            added, removed = data[DID]
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = (added, removed)
-    return found
-
-
-def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, AppendTotals]]:
-    """Return by table and instant the sums of an append."""
-    found: dict[str, dict[str, AppendTotals]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if APPENDED in data:
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = AppendTotals(**data[APPENDED])
-    return found
-
-
-def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
-    """Return by table the instants that are not in its timeline."""
-    found: dict[str, Fate] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if TAKEN_BACK in data or FIRST in data:
-            table, first = str(note["subject"]), data.get(FIRST, "")
-            fate = found.get(table, Fate())
-            found[table] = Fate(
-                fate.taken_back.union(data.get(TAKEN_BACK, ())),
-                fate.archived.union(data.get(ARCHIVED, ())),
-                min(filter(None, (first, fate.first)), default=""),
-            )
-    return found
 
 
 def parts(items: Sequence[Item], source: str, clients: Clients, tasks: int) -> list[Part]:
@@ -186,19 +95,22 @@ def _part(items: Sequence[Item], source: str, clients: Clients) -> Part:
 
 
 def read_items(
-    con: Connection,  # noqa: ARG001 - every part receives one
+    con: Connection,
     items: Sequence[Item],
     source: str,
     clients: Clients,
 ) -> Batches:
     """Yield STEP rows of all that these instants did, and NOTE rows of those that cannot be read."""
-    held: list[tuple[Any, ...]] = []
+    held: list[_Row] = []
     with ThreadPoolExecutor(_THREADS) as pool:
         for item, content in zip(items, pool.map(partial(_content, clients), items), strict=True):
-            facts = _FileFacts()
+            facts = FileFacts()
             try:
-                for row in _rows(item, content, facts):
-                    held.append(row)
+                for rows in _rows(con, item, content, facts):
+                    if isinstance(rows, Relation):
+                        yield STEPS, rows
+                        continue
+                    held.append(rows)
                     if len(held) >= _ROWS:
                         yield STEPS, duck.small(STEP, held)
                         held = []
@@ -206,40 +118,10 @@ def read_items(
                 data = json.dumps({"table": item.table.name, "action": item.instant.action})
                 subject = item.instant.file.place.uri.encode(errors="replace").decode()
                 yield "notes", note_row(source, subject, str(torn), count=1, data=data)
-            for known in facts.notes(item):
+            for known in facts.notes(item.instant):
                 yield "notes", note_row(source, item.table.name, data=json.dumps(known))
     if held:
         yield STEPS, duck.small(STEP, held)
-
-
-@dataclass
-class _FileFacts:
-    """Collects a file's facts besides its rows: times of archived instants, and rows that a write did not write."""
-
-    times: list[datetime] = field(default_factory=list)
-    not_written: int = 0
-    did: tuple[int, int] | None = None
-    appended: AppendTotals | None = None
-    facts: WriteFacts | None = None
-    taken_back: list[str] = field(default_factory=list)
-    archived: list[str] = field(default_factory=list)
-    first: str = ""
-
-    def notes(self, item: Item) -> Iterator[dict[str, object]]:
-        if self.times:
-            yield {OLDEST: min(self.times).isoformat()}
-        if self.not_written:
-            yield {NOT_WRITTEN: self.not_written, "instant": item.instant.begin}
-        if self.did is not None:
-            yield {DID: self.did, "instant": item.instant.begin}
-        if self.appended is not None:
-            yield {APPENDED: asdict(self.appended), "instant": item.instant.begin}
-        if self.facts is not None:
-            yield {FACTS: asdict(self.facts), "file": item.instant.file.name}
-        if self.taken_back:
-            yield {TAKEN_BACK: self.taken_back}
-        if self.first:
-            yield {ARCHIVED: self.archived, FIRST: self.first}
 
 
 def _content(clients: Clients, item: Item) -> bytes | Torn:
@@ -250,36 +132,76 @@ def _content(clients: Clients, item: Item) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _rows(item: Item, content: bytes | Torn, facts: _FileFacts) -> Iterator[tuple[Any, ...]]:
+def _rows(con: Connection, item: Item, content: bytes | Torn, facts: FileFacts) -> Iterator[_Row | Relation]:
     """Yield STEP rows of one file; add its other facts to `facts`."""
-    instant, table = item.instant, item.table
     if isinstance(content, Torn):
         raise content
-    if instant.action:
-        reason = Reason(instant.begin, instant.completed)
-        record = record_of(content)
-        facts.not_written = rows_not_written(record)
-        facts.taken_back = taken_back(instant.action, instant.state == PLANNED, record)
-        added = removed = 0
-        for act in acts(instant.action, instant.state == PLANNED, record, reason):
-            added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
-            yield _row(table, act, instant.begin, instant.at)
-        if instant.state != PLANNED:
-            facts.appended, facts.did = append_totals(instant.action, record), (added, removed)
-            twice = instant.begin in table.completed_twice
-            facts.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
+    if item.instant.action:
+        yield from _of_instant(item, content, facts)
         return
-    for each in archived_instants(content, table.layout):
-        known = time_of(each.completed or each.begin, utc=table.utc)
-        if table.until is not None and known is not None and known > table.until:
+    for some in archived_instants(content, item.table.layout):
+        yield from _of_archive(con, item, some, facts)
+
+
+def _of_instant(item: Item, content: bytes, facts: FileFacts) -> Iterator[_Row]:
+    instant, table = item.instant, item.table
+    record, planned = record_of(content), instant.state == PLANNED
+    facts.not_written = rows_not_written(record)
+    facts.taken_back = taken_back(instant.action, planned, record)
+    added = removed = 0
+    for act in acts(instant.action, planned, record, Reason(instant.begin, instant.completed)):
+        added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
+        yield _row(table, act, instant.begin, instant.at)
+    if not planned:
+        facts.appended, facts.did = append_totals(instant.action, record), (added, removed)
+        twice = instant.begin in table.completed_twice
+        facts.facts = write_facts(instant.action, instant.begin, record, completed_twice=twice)
+
+
+def _of_archive(
+    con: Connection, item: Item, some: ArchivedInstants, facts: FileFacts
+) -> Iterator[_Row | Relation]:
+    """Yield the rows of plain writes in SQL, and the others one by one; none behind one that is not understood."""
+    plain = {
+        number: writes
+        for each in some.writes
+        for writes in [PlainWrites(con, each)]
+        for number in writes.numbers
+    }
+    known: dict[PlainWrites, list[Write]] = {}
+    torn = None
+    for number, each in enumerate(some.instants):
+        at = _archived_at(item, each)
+        if at is None:
             continue
-        at = instant.at if known is None else min(known, instant.at)
-        facts.times.append(at)
-        facts.first = min(facts.first or each.begin, each.begin)
-        facts.archived += [each.begin] if each.begin in table.wanted else []
-        facts.taken_back += taken_back(each.action, False, each.record)
-        for act in acts(each.action, False, each.record, Reason(each.begin, each.completed)):
-            yield _row(table, act, each.begin, at, archived=True)
+        facts.add_archived(each.begin, at, wanted=each.begin in item.table.wanted)
+        if number in plain:
+            known.setdefault(plain[number], []).append(Write(number, at, each.begin, each.completed))
+            continue
+        try:
+            yield from _of_archived(item.table, each, at, facts)
+        except Torn as error:
+            torn = error
+            break
+    for writes, of_them in known.items():
+        yield writes.steps(item.table.name, item.table.location, item.table.reading, of_them)
+    if torn is not None:
+        raise torn
+
+
+def _archived_at(item: Item, instant: ArchivedInstant) -> datetime | None:
+    """Return when an archived instant was completed; None if that was later than the state that is read."""
+    known, until = time_of(instant.completed or instant.begin, utc=item.table.utc), item.table.until
+    if known is None:
+        return item.instant.at
+    return None if until is not None and known > until else min(known, item.instant.at)
+
+
+def _of_archived(table: OfTable, instant: ArchivedInstant, at: datetime, facts: FileFacts) -> Iterator[_Row]:
+    record = instant.read()
+    facts.taken_back += taken_back(instant.action, False, record)
+    for act in acts(instant.action, False, record, Reason(instant.begin, instant.completed)):
+        yield _row(table, act, instant.begin, at, archived=True)
 
 
 def _row(table: OfTable, act: Act, begin: str, at: datetime, *, archived: bool = False) -> tuple[Any, ...]:

@@ -13,20 +13,18 @@ from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.hudi.state.groups import COMPLETED, states
 from lakeaudit.evidence.manifest.hudi.state.lost_updates import RIVALS, RivalWrites, rival_writes
 from lakeaudit.evidence.manifest.hudi.state.metadata_table import broken_indexes, index_files
-from lakeaudit.evidence.manifest.hudi.state.parts import (
+from lakeaudit.evidence.manifest.hudi.state.notes import (
     GONE,
     Fate,
-    Item,
-    OfTable,
     Problem,
     appends,
     fates,
     files_done,
     not_written,
     oldest,
-    parts,
     problems,
 )
+from lakeaudit.evidence.manifest.hudi.state.parts import Item, OfTable, parts
 from lakeaudit.evidence.manifest.hudi.state.replaced_groups import REPLACED, ReplacedGroups, replaced_groups
 from lakeaudit.evidence.manifest.hudi.timeline.appends import AppendTotals
 from lakeaudit.evidence.manifest.hudi.timeline.instants import LocatedTimeline, find

@@ -1,25 +1,26 @@
 """Read the instants in an archive of a timeline, file by file.
 
-Format: layout 1 stores them in files of Hudi's log format ("Log File Format" of Apache Hudi's specification, blocks of
-kind Avro with `HoodieArchivedMetaEntry`), layout 2 in Parquet files (`HoodieLSMTimelineInstant`).
+Format: layout 1 stores them in files of Hudi's log format (blocks with `HoodieArchivedMetaEntry`), layout 2 in Parquet
+files (`HoodieLSMTimelineInstant`).
 """
 
 import io
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeaudit.evidence.avro.blocks import Torn, container
+from lakeaudit.evidence.avro.blocks import LARGEST_PLAIN, Torn, container, header_of, plain_blocks
+from lakeaudit.evidence.avro.columns import AT_ONCE, Piece, column, decode, pieces
+from lakeaudit.evidence.avro.layout import Layout, layout_of
 from lakeaudit.evidence.avro.records import open_avro
+from lakeaudit.evidence.manifest.hudi.timeline.log_blocks import avro_blocks
 from lakeaudit.evidence.manifest.hudi.timeline.names import in_order
-from lakeaudit.evidence.manifest.hudi.timeline.payload import ACTIONS, Record, record_of
+from lakeaudit.evidence.manifest.hudi.timeline.payload import ACTIONS, WRITES, Record, record_of
+from lakeaudit.evidence.manifest.hudi.timeline.write_columns import WriteColumns, write_columns
 
-_MAGIC = b"#HUDI#"
-_VERSIONS = (1, 2, 3)
-_AVRO_BLOCK, _SCHEMA = 3, 2
 _FIELDS = {
     "commit": "hoodieCommitMetadata",
     "deltacommit": "hoodieCommitMetadata",
@@ -28,98 +29,163 @@ _FIELDS = {
     "rollback": "hoodieRollbackMetadata",
     "savepoint": "hoodieSavePointMetadata",
 }
+_NAMES = ("commitTime", "actionType", "actionState")
+_WRITES = {_FIELDS[action] for action in WRITES}
+_DONE = (None, "COMPLETED")
+_ROWS = 100
+"""Instants that are decoded together."""
+_FEW = 1 << 16
+"""Bytes that take longer to decode into columns than one by one."""
 _COLUMNS = ["instantTime", "completionTime", "action", "metadata"]
 
 
 @dataclass(frozen=True)
 class ArchivedInstant:
-    """Holds a completed instant; `completed` is empty in layout 1."""
+    """Holds a completed instant; `completed` is empty in layout 1.
+
+    `read` returns its record, or raises `Torn` if it cannot be understood.
+    """
 
     begin: str
     completed: str
     action: str
-    record: Record
+    read: Callable[[], Record]
 
 
-def archived_instants(content: bytes, layout: int) -> Iterator[ArchivedInstant]:
+@dataclass(frozen=True)
+class ArchivedInstants:
+    """Holds instants that follow one another; `writes` have decoded ones, by their number among the instants."""
+
+    instants: tuple[ArchivedInstant, ...]
+    writes: tuple[WriteColumns, ...]
+
+
+def archived_instants(content: bytes, layout: int) -> Iterator[ArchivedInstants]:
     """Yield the completed instants of a file of the archive.
 
     Raises:
         Torn: it cannot be understood, or not from some point on.
     """
-    if layout == 1:
-        yield from _of_log(content)
-    else:
-        yield from _of_parquet(content)
+    yield from _of_log(content) if layout == 1 else _of_parquet(content)
 
 
-def _of_log(content: bytes) -> Iterator[ArchivedInstant]:
-    for schema, records in _avro_blocks(content):
-        for entry in open_avro(container(schema, records)).records:
-            action, begin = entry.get("actionType"), entry.get("commitTime")
-            record = entry.get(_FIELDS.get(str(action), ""))
-            if entry.get("actionState") in (None, "COMPLETED") and isinstance(record, dict):
-                yield ArchivedInstant(in_order(str(begin)), "", str(action), record)
+def _of_log(content: bytes) -> Iterator[ArchivedInstants]:
+    for schema, records in _together(avro_blocks(content)):
+        decoded = _decoded_entries(schema, records)
+        yield from _entries_one_by_one(schema, records) if decoded is None else [decoded]
 
 
-def _avro_blocks(content: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Yield (schema, records) of the file's blocks."""
-    at, number = 0, 0
-    while at < len(content):
-        try:
-            begin, end, kind = _block(content, at)
-            block = _avro_block(content, begin, end) if kind == _AVRO_BLOCK else None
-        except (struct.error, ValueError, LookupError) as error:
-            raise Torn(f"it is incomplete or damaged after {number} blocks") from error
-        if block is not None:
-            yield block
-        at, number = end, number + 1
+def _together(blocks: Iterator[tuple[bytes, list[bytes]]]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """Join blocks with the same schema: most have one entry. An error of `blocks` comes after all before it."""
+    schema, held, room = b"", list[bytes](), AT_ONCE
+    try:
+        for other, records in blocks:
+            if held and (other != schema or room <= 0):
+                yield schema, held
+                held, room = [], AT_ONCE
+            schema, room = other, room - sum(map(len, records))
+            held += records
+    except Torn:
+        if held:
+            yield schema, held
+        raise
+    if held:
+        yield schema, held
 
 
-def _block(content: bytes, at: int) -> tuple[int, int, int]:
-    """Return (where the header of a block begins, where the block ends, its kind)."""
-    size, version, kind = struct.unpack_from(">qii", content, at + len(_MAGIC))
-    begin = at + len(_MAGIC) + 8
-    if content[at : at + len(_MAGIC)] != _MAGIC or size < 8 or version not in _VERSIONS:
-        raise ValueError("no block")
-    if begin + size > len(content):
-        raise ValueError("no whole block")
-    return begin + 8, begin + size, kind
+def _entries_one_by_one(schema: bytes, records: Sequence[bytes]) -> Iterator[ArchivedInstants]:
+    for entry in open_avro(container(schema, records)).records:
+        action, begin = entry.get("actionType"), entry.get("commitTime")
+        record = entry.get(_FIELDS.get(str(action), ""))
+        if entry.get("actionState") in _DONE and isinstance(record, dict):
+            instant = ArchivedInstant(in_order(str(begin)), "", str(action), partial(dict, record))
+            yield ArchivedInstants((instant,), ())
 
 
-def _avro_block(content: bytes, at: int, end: int) -> tuple[bytes, list[bytes]]:
-    header: dict[int, bytes] = {}
-    (count,) = struct.unpack_from(">i", content, at)
-    at += 4
-    for _ in range(count):
-        name, size = struct.unpack_from(">ii", content, at)
-        header[name] = _slice(content, at + 8, size, end)
-        at += 8 + size
-    _, _, records = struct.unpack_from(">qii", content, at)
-    at += 16
-    found = []
-    for _ in range(records):
-        (size,) = struct.unpack_from(">i", content, at)
-        found.append(_slice(content, at + 4, size, end))
-        at += 4 + size
-    return header[_SCHEMA], found
+def _decoded_entries(schema: bytes, records: Sequence[bytes]) -> ArchivedInstants | None:
+    """Return the instants of blocks; None if columns take longer, or if they cannot be decoded into columns."""
+    size = sum(map(len, records))
+    if size < _FEW:
+        return None
+    try:
+        layout = layout_of(schema)
+    except Torn:
+        return None
+    (entries,) = decode(layout, [Piece(len(records), tuple(records), size)])
+    return None if isinstance(entries, Torn) else _columns_of_entries(schema, layout, records, entries)
 
 
-def _slice(content: bytes, at: int, size: int, end: int) -> bytes:
-    if size < 0 or at + size > end:
-        raise ValueError("it ends before")
-    return content[at : at + size]
+def _columns_of_entries(
+    schema: bytes, layout: Layout, records: Sequence[bytes], entries: pa.StructArray
+) -> ArchivedInstants:
+    instants: list[ArchivedInstant] = []
+    rows: dict[str, dict[int, int]] = {}
+    named = (column(layout, entries, name)[0].to_pylist() for name in _NAMES)
+    for row, (begin, action, state) in enumerate(zip(*named, strict=True)):
+        field = _FIELDS.get(str(action), "")
+        record, node = column(layout, entries, field)
+        if state in _DONE and node is not None and node.kind == "record" and record[row].is_valid:
+            rows.setdefault(field, {})[row] = len(instants)
+            read = partial(_entry_record, schema, records[row], field)
+            instants.append(ArchivedInstant(in_order(str(begin)), "", str(action), read))
+    writes = (
+        write_columns(layout, entries.take(list(each)), list(each.values()), field)
+        for field, each in rows.items()
+        if field in _WRITES
+    )
+    return ArchivedInstants(tuple(instants), tuple(each for each in writes if each is not None))
 
 
-def _of_parquet(content: bytes) -> Iterator[ArchivedInstant]:
+def _entry_record(schema: bytes, content: bytes, field: str) -> Record:
+    entry = next(open_avro(container(schema, [content])).records)
+    record: Record = entry[field]
+    return record
+
+
+def _of_parquet(content: bytes) -> Iterator[ArchivedInstants]:
+    held: list[tuple[ArchivedInstant, bytes]] = []
     try:
         file = pq.ParquetFile(io.BytesIO(content))
-        for batch in file.iter_batches(1000, columns=_COLUMNS):
+        for batch in file.iter_batches(_ROWS, columns=_COLUMNS):
             for row in batch.to_pylist():
                 if row["metadata"] and row["action"] in ACTIONS:
-                    done = in_order(row["completionTime"] or "")
-                    yield ArchivedInstant(
-                        in_order(row["instantTime"]), done, row["action"], record_of(row["metadata"])
-                    )
+                    begin, done = in_order(row["instantTime"]), in_order(row["completionTime"] or "")
+                    read = partial(record_of, row["metadata"])
+                    held.append((ArchivedInstant(begin, done, row["action"], read), row["metadata"]))
+            yield _decoded_writes(held)
+            held = []
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+        if held:
+            yield _decoded_writes(held)
         raise Torn("it is incomplete or damaged") from error
+
+
+def _decoded_writes(held: Sequence[tuple[ArchivedInstant, bytes]]) -> ArchivedInstants:
+    """Decode the contents of writes together if they have the same schema."""
+    alike: dict[bytes, list[tuple[int, Piece]]] = {}
+    large = sum(len(content) for _, content in held) >= _FEW
+    for number, (instant, content) in enumerate(held if large else ()):
+        if instant.action in WRITES and (found := _only_record(content)) is not None:
+            alike.setdefault(found[0], []).append((number, found[1]))
+    writes = [columns for schema, each in alike.items() for columns in _columns_of(layout_of(schema), each)]
+    return ArchivedInstants(tuple(instant for instant, _ in held), tuple(writes))
+
+
+def _only_record(content: bytes) -> tuple[bytes, Piece] | None:
+    """Return the schema and the bytes of the one record of an Avro file; None for others."""
+    try:
+        header = header_of(content)
+        (piece,) = pieces(plain_blocks(content, header), LARGEST_PLAIN)
+        layout_of(schema := header.values["avro.schema"])
+    except (Torn, ValueError):
+        return None
+    return (schema, piece) if piece.count == 1 else None
+
+
+def _columns_of(layout: Layout, packed: Sequence[tuple[int, Piece]]) -> Iterator[WriteColumns]:
+    decoded = zip(packed, decode(layout, [piece for _, piece in packed]), strict=True)
+    found = [(number, records) for (number, _), records in decoded if not isinstance(records, Torn)]
+    if found:
+        records = pa.concat_arrays([records for _, records in found])
+        if (columns := write_columns(layout, records, [number for number, _ in found])) is not None:
+            yield columns

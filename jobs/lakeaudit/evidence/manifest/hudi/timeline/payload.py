@@ -225,6 +225,8 @@ ACTIONS: Mapping[str, Callable[[Record, Reason], Iterator[Act]]] = {
     "savepoint": _savepoint,
 }
 """Parsers by action of completed instants; others (indexing, schemas) name no files."""
+WRITES = frozenset(action for action, parse in ACTIONS.items() if parse is _commit)
+"""Actions that write files."""
 _PLANS = {"clean": _clean_plan, "rollback": _rollback_plan}
 
 
