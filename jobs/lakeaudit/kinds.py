@@ -82,7 +82,7 @@ _ALL = (
         "the table lists the file, but storage has no current object for it",
         "Restore the file while an older version of it exists (`recoverable_until`): remove the delete marker, or "
         "copy the older version back. If no older version exists, write the rows again from their source. Only "
-        "after that, remove the file from the table through the format's own API.",
+        "after that, remove the file from the table with the API of the table format (Delta, Iceberg or Hudi).",
     ),
     Kind(
         "dropped_history", "content", "warning",
@@ -133,22 +133,22 @@ _ALL = (
         "unreadable_content", "content", "critical",
         "the file is shorter than any file of its format, so no program can read it",
         "Find the writer of the file (`commit_id`) and write its rows again from their source. After that, remove "
-        "the file from the table through the format's own API.",
+        "the file from the table with the API of the table format (Delta, Iceberg or Hudi).",
     ),
     Kind(
         "lost_commit", "content", "critical",
         "a writer recorded the file as written, but no readable version of the table since then lists it",
-        "If the files are complete, add them through the format's own API. Otherwise run the job again. Then look "
-        "for a second writer that takes no lock.",
+        "If the files are complete, add them with the API of the table format (Delta, Iceberg or Hudi). "
+        "Otherwise run the job again. Then look for a second writer that takes no lock.",
     ),
     Kind(
         "overwritten_commit", "commit", "critical",
         "one version of the table was written twice, and query engines read only the second content",
-        "Apply the changes of the lost version (`recovery_version_id`) again through the format's own API: add the "
-        "files that the lost version added, and remove the files that it removed. Do not copy the lost version "
-        "over the new version, because this would lose the second commit. Only if the explanation says that the "
-        "newer version is incomplete, restore the lost version. Then let writers take a lock, or write a commit "
-        "only if its file does not exist yet.",
+        "Apply the changes of the lost version (`recovery_version_id`) again with the API of the table format "
+        "(Delta, Iceberg or Hudi): add the files that the lost version added, and remove the files that it removed. "
+        "Do not copy the lost version over the new version, because this would lose the second commit. Only if the "
+        "explanation says that the newer version is incomplete, restore the lost version. Then let writers take a "
+        "lock, or write a commit only if its file does not exist yet.",
     ),
     Kind(
         "incomplete_commit", "commit", "error",
@@ -167,7 +167,7 @@ _ALL = (
         "ineffective_removal", "commit", "warning",
         "a commit removes files that the version before it does not list, so query engines may read rows twice",
         "Compare the rows of the commits that the explanation names. If rows exist twice, remove the files that "
-        "should have been replaced. Do this through the format's own API.",
+        "should have been replaced. Do this with the API of the table format (Delta, Iceberg or Hudi).",
     ),
     Kind(
         "rows_changed_by_rewrite", "commit", "error",
@@ -271,9 +271,10 @@ _ALL = (
     Kind(
         "duplicate_entry", "duplicate", "error",
         "one version of the table lists the same file twice",
-        "Copy the file under a new name. Then make one commit through the format's own API that removes the old "
-        "path and adds the copy. A commit that removes the path removes each line with this path from the table's "
-        "list, so without the copy the rows are lost. Then find the writer that adds the same file twice.",
+        "Copy the file under a new name. Then make one commit, with the API of the table format (Delta, Iceberg or "
+        "Hudi), that removes the old path and adds the copy. A commit that removes the path removes each line with "
+        "this path from the table's list, so without the copy the rows are lost. Then find the writer that adds the "
+        "same file twice.",
     ),
     Kind(
         "duplicate_attempt", "duplicate", "error",

@@ -720,6 +720,18 @@ def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     assert keys_of(shop) == before
 
 
+def test_steps_that_the_store_refused_have_nothing_to_undo(shop: Shop, broken: RepairPlans) -> None:
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    with pytest.MonkeyPatch.context() as once:
+        refuse(once, "act", "AccessDenied", 403, RestoreVersion)
+        assert broken.apply().exit_code == 3
+    assert sorted(broken.statuses().values()) == ["applied", "failed"]
+    ended = broken.undo()
+    assert (ended.exit_code, ended.verdict.partition(";")[0]) == (0, "1 undone")
+    assert keys_of(shop) == before
+
+
 # --- plans that lie elsewhere, and approvals --------------------------------------------------------------------
 
 

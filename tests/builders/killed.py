@@ -77,7 +77,7 @@ _STAGES = (
     "find evidence",
     "start Spark",
     "match and classify",
-    "check findings again",
+    "check suspects again",
     "update the ledger",
 )
 

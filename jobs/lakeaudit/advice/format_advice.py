@@ -70,7 +70,7 @@ DO: Mapping[str, Mapping[str, str]] = {
     },
     "overwritten_commit": {
         "delta": "Apply the changes of the lost version (`recovery_version_id` of the log's file) again in a new "
-        "commit, through the format's own API: add the files that the lost version added, and remove the "
+        "commit, with the API of Delta: add the files that the lost version added, and remove the "
         "files that it removed. Do not copy the lost version over the new version, because this would "
         "lose the second commit. Only if the explanation says that the newer version is incomplete, "
         "restore the lost version. Then give writers a log store that writes a commit only if its file "
@@ -122,7 +122,7 @@ DO: Mapping[str, Mapping[str, str]] = {
         "both copies. Then give all writers one lock provider.",
     },
     "lost_commit": {
-        "delta": "If the files are complete, add them through the format's own API. Otherwise run the job again. "
+        "delta": "If the files are complete, add them with the API of Delta. Otherwise run the job again. "
         "Do not run VACUUM before that. Then look for a second writer whose log store takes no lock.",
         "iceberg": "Read the snapshot that the explanation names by time travel while it is retained. Write its "
         "changes that the branch main lacks again (cherrypick_snapshot, or an append of its files). If "

@@ -96,7 +96,7 @@ def _with_checked_states(evidence: Evidence, engine: AuditEngine, matched: Match
 
 def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> ConfirmResult:
     """Judge the suspects again with all evidence that can clear them."""
-    with progress.stage("check findings again") as log:
+    with progress.stage("check suspects again") as log:
         vacuumed = [row["vacuumed"] for row in matched.vacuums]
         gaps = sources_with_gaps(matched.holes)
         again = suspects.confirm(evidence, matched.suspects, matched.fresh, matched.claimed, gaps, vacuumed)

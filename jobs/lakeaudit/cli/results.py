@@ -138,7 +138,8 @@ def explain(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
             "A folder: the same with / at the end. A discrepancy: its id, or at least its first 6 characters, such "
-            "as 79684a0e. Or the name of a table or group that has a discrepancy, such as sales.orders#uncommitted.",
+            "as 79684a0e. A table that has a discrepancy: its name, such as sales.orders. A group of files that has "
+            "one discrepancy: its name as `lakeaudit discrepancies` prints it, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[

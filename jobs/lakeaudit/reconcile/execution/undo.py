@@ -28,9 +28,10 @@ def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
                 break
             of_batch = recorded.get(number, {})
             if any(status in TO_UNDO for status in of_batch):
-                tally.add(_undo_batch(run, number, steps, tally))
+                done = _undo_batch(run, number, steps, tally)
+                tally.add({action_id: each for action_id, each in done.items() if not _had_no_effect(each)})
             else:
-                tally.counts.update(of_batch)
+                tally.counts.update({status: n for status, n in of_batch.items() if status != FAILED})
             log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
     return tally
 
@@ -72,8 +73,15 @@ def _undo_together(
 
 def _to_try_again(done: Mapping[str, StepResult]) -> dict[str, StepResult]:
     """Record steps whose undo failed as `undoing`, so that the next undo tries them again."""
-    failed = {action_id: each for action_id, each in done.items() if each.status == FAILED and each.undo}
+    failed = {
+        action_id: each for action_id, each in done.items() if each.status == FAILED and each.undo is not None
+    }
     return {**done, **{action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}}
+
+
+def _had_no_effect(done: StepResult) -> bool:
+    """Return whether the store refused the step itself, so that there is nothing to reverse."""
+    return done.status == FAILED and done.undo is None
 
 
 def _is_to_do(done: StepResult) -> bool:

@@ -14,6 +14,10 @@ from lakeaudit.reconcile.manifest_precondition import LISTED, NO_PRECONDITION, P
 from lakeaudit.reconcile.protocol import METADATA, RESTORE, Case, Proposal, RestoreTarget
 from lakeaudit.reconcile.steps import Step
 
+_ONLY_ONE_THEN = (
+    "of all versions of the object, only this one can have been current when the table added the file, and it has the "
+    "size that the table records"
+)
 SEVERAL = "several versions may be the one that the table lists, and no ETag was recorded"
 
 
@@ -100,10 +104,7 @@ def _among_versions(expected: RestoreTarget, state: KeyState) -> tuple[ObjectVer
         return match, "size and ETag"
     then = state.history.at_claim(expected.claimed)
     if len(then) == 1 and state.history.whole:
-        return (
-            match,
-            "only this version was current when the table added the file, and it has the size that the table records",
-        )
+        return match, _ONLY_ONE_THEN
     return SEVERAL
 
 
