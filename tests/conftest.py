@@ -19,7 +19,8 @@ from lakeaudit.demo.server import moto
 from lakeaudit.runtime.connections import aws as aws_module
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.reach import listens
-from lakeaudit.runtime.session import build_session, use_utc
+from lakeaudit.runtime.session import build_session
+from lakeaudit.runtime.spark_settings import use_utc
 from tests.builders.quick_server import quicken
 from tests.builders.submit import UNVERIFIED
 from tests.builders.wheel import bare_python, build_wheel

@@ -28,8 +28,8 @@ from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.findings.finding_rows import RunStamp
-from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
+from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
@@ -67,6 +67,7 @@ def audit(
     clock: Callable[[], datetime],
     progress: Progress,
     pause: Callable[[float], None] = time.sleep,
+    check: Checker = check_here,
 ) -> Outcome:
     """Audit the lake and publish the results under one run id.
 
@@ -77,7 +78,7 @@ def audit(
         Busy: another audit writes to the results location.
         CannotAudit: no source can be reached.
     """
-    with _opened_run(lake, options, engine, clients, clock, progress) as run:
+    with _opened_run(lake, options, engine, clients, clock, progress, check) as run:
         evidence = run.read(options, pause)
         engine.ready(progress)
         confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
@@ -99,6 +100,7 @@ def _opened_run(
     clients: Clients,
     clock: Callable[[], datetime],
     progress: Progress,
+    check: Checker,
 ) -> "Iterator[_Run]":
     """Yield a run that has a plan, the lease of its results and a row in `runs`."""
     started = clock()
@@ -115,9 +117,7 @@ def _opened_run(
         context = replace(
             context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
         )
-        run = _begin_run(_RunSetup(plan, stamp, context, clock, progress, con), past, still_ours)
-        expectation_suites.preload()
-        yield run
+        yield _begin_run(_RunSetup(plan, stamp, context, clock, progress, con, check), past, still_ours)
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class _RunSetup:
     clock: Callable[[], datetime]
     progress: Progress
     con: Connection
+    check: Checker
 
     def run_row(self, **end: Any) -> dict[str, Any]:
         """Return the run's row in `runs`: `running`, or, if columns are given, `failed` with these columns."""
@@ -252,7 +253,9 @@ class _Run:
         lake = setup.plan.lake
         with setup.progress.stage("check the results") as log:
             earlier = self.past.again().runs()
-            report = guard(setup.con, lake, observed.infos, judgement, changes, earlier, setup.stamp)
+            report = guard(
+                setup.con, lake, observed.infos, judgement, changes, earlier, setup.stamp, setup.check
+            )
             log.note(**{"failed checks": len(report.broken)})
             if error := refusal(report.broken, lake.results.uri):
                 self.writer.put_run(setup.run_row(error=str(error), gates=report.messages))

@@ -53,17 +53,21 @@ def audit(
 
     Only one audit at a time can write to a results location. A second audit ends with exit code 13.
     """
-    from lakeaudit.audit.plan import Options
-    from lakeaudit.commands import audit as command
-    from lakeaudit.commands.status import open_status
-    from lakeaudit.runtime.progress import progress_on
+    from lakeaudit.gates.second_process import checker
 
-    with open_status(status_file, "audit") as status:
-        loaded = load_with_status(lake, status)
-        parts = tuple(partition or ())
-        options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), run_id_of(run_id))
-        request = command.Request(lake, options, fail_on, format, status, spark)
-        result = command.run(request, loaded, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
+    with checker() as check:  # begins to import beside all that follows
+        from lakeaudit.audit.plan import Options
+        from lakeaudit.commands import audit as command
+        from lakeaudit.commands.status import open_status
+        from lakeaudit.runtime.progress import progress_on
+
+        with open_status(status_file, "audit") as status:
+            loaded = load_with_status(lake, status)
+            parts = tuple(partition or ())
+            options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), run_id_of(run_id))
+            request = command.Request(lake, options, fail_on, format, status, spark)
+            progress = progress_on(sys.stderr)
+            result = command.run(request, loaded, clock=now, progress=progress, out=sys.stdout, check=check)
     warn(result.warnings)
     typer.echo(result.verdict, err=True)
     return result.exit_code

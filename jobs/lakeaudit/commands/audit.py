@@ -11,6 +11,7 @@ from lakeaudit.commands.status import CommandResult, StatusFile, failure
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.formatting import in_utc, iso
+from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -41,7 +42,13 @@ class Request:
 
 
 def run(
-    request: Request, lake: Lake, *, clock: Callable[[], datetime], progress: Progress, out: TextIO
+    request: Request,
+    lake: Lake,
+    *,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    out: TextIO,
+    check: Checker = check_here,
 ) -> CommandResult:
     """Audit the lake, print the result on `out` and keep the status file up to date.
 
@@ -60,7 +67,7 @@ def run(
     )
     try:
         with at_interrupt(lambda: request.status.write(failed_with(KeyboardInterrupt()))):
-            outcome = _run_audit(request, lake, clients, clock, progress)
+            outcome = _run_audit(request, lake, clients, clock, progress, check)
     except BaseException as error:
         failed = failed_with(error)
         request.status.write(failed)
@@ -106,7 +113,12 @@ def as_of_time(text: str | None) -> datetime | None:
 
 
 def _run_audit(
-    request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
+    request: Request,
+    lake: Lake,
+    clients: Clients,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    check: Checker,
 ) -> "Outcome":
     """Run an audit in this process; Spark starts if there is more to read, or if it is wanted."""
     from lakeaudit.audit.run import audit
@@ -114,7 +126,9 @@ def _run_audit(
 
     # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
     with interrupts(), spark_engine(lake, at_once=request.spark) as engine:
-        return audit(lake, request.options, engine=engine, clients=clients, clock=clock, progress=progress)
+        return audit(
+            lake, request.options, engine=engine, clients=clients, clock=clock, progress=progress, check=check
+        )
 
 
 def _send_alerts(

@@ -30,7 +30,7 @@ def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]
     """
     from lakeaudit.engine.spark import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
-    from lakeaudit.runtime.session import is_local, use_utc
+    from lakeaudit.runtime.spark_settings import use_utc
 
     use_utc()
     with beside(1) as pool:
@@ -39,7 +39,7 @@ def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]
             engine = SparkEngine(
                 starting.session,
                 start=starting.begin,
-                is_local=is_local,
+                is_local=_is_local,
                 check=starting.check,
                 at_once=at_once or under_submit(),
             )
@@ -49,6 +49,14 @@ def spark_engine(lake: Lake, *, at_once: bool = False) -> "Iterator[SparkEngine]
             interrupted = isinstance(sys.exception(), KeyboardInterrupt)
             with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
                 starting.stop(wait=not interrupted)
+
+
+def _is_local() -> bool:
+    if not under_submit():
+        return True
+    from lakeaudit.runtime.session import is_local
+
+    return is_local()
 
 
 class _Starting:

@@ -4,7 +4,7 @@ A profile has a few rows that the run has computed anyway (a row for each source
 cost of a gate does not grow with the lake. The suites are plain JSON files in `expectations/`, which users may edit. An
 expectation of severity `critical` refuses the run, any other warns.
 
-Great Expectations takes seconds to import and milliseconds to judge: `preload` imports it while the evidence is read.
+Great Expectations takes seconds to import and milliseconds to judge: `second_process` does both beside the audit.
 """
 
 import importlib.resources
@@ -12,14 +12,13 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.resources.abc import Traversable
 from importlib.util import LazyLoader
-from threading import Thread, local
+from threading import local
 from types import ModuleType
 from typing import Any
 
@@ -65,22 +64,29 @@ def _listed(items: Sequence[str], between: str = ", ") -> str:
     return f"{between.join(items[:NAMED])}{more}"
 
 
-def preload() -> None:
-    """Begin to import Great Expectations in the background; `check` waits for it."""
-    Thread(target=_import_quietly, name="great-expectations", daemon=True).start()
+def suite_of(gate: str, folder: Traversable | None = None) -> dict[str, Any]:
+    """Return the suite of a gate."""
+    suite: dict[str, Any] = json.loads(
+        (folder or SUITES).joinpath(f"{gate}.json").read_text(encoding="utf-8")
+    )
+    return suite
 
 
 def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable | None = None) -> list[Broken]:
-    """Return the expectations of a suite that do not hold for a profile, whose rows have `subject` and its columns.
+    """Return the expectations of a gate that do not hold for a profile, whose rows have `subject` and its columns.
 
     A null means that the expectation does not apply to the row.
     """
+    return check_suite(gate, suite_of(gate, folder), profile)
+
+
+def check_suite(gate: str, suite: Mapping[str, Any], profile: Sequence[Mapping[str, Any]]) -> list[Broken]:
+    """Return the expectations of this suite that do not hold, see `check`."""
     import pandas as pd
 
-    suite = json.loads((folder or SUITES).joinpath(f"{gate}.json").read_text(encoding="utf-8"))
     frame = pd.DataFrame(list(profile), columns=_columns(suite)).astype(object)
     batch = _batches(gate).get_batch({"dataframe": frame})
-    expected = _great_expectations().ExpectationSuite(**suite)
+    expected = great_expectations().ExpectationSuite(**suite)
     if batch.validate(
         expected, result_format="BOOLEAN_ONLY"
     ).success:  # half the work, and nearly always the answer
@@ -93,7 +99,8 @@ def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable |
 _FORMAT = {"result_format": "COMPLETE", "unexpected_index_column_names": ["subject"]}
 
 
-def _great_expectations() -> Any:
+def great_expectations() -> Any:
+    """Import Great Expectations, without the parts that no gate uses."""
     if not any(isinstance(finder, _Unused) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Unused())
     _IMPORT.runs = True
@@ -105,14 +112,15 @@ def _great_expectations() -> Any:
     return great_expectations
 
 
+_ENGINES = ("sqlalchemy", "pyspark", "boto3", "botocore")
 _IMPORT = local()
 """`runs`: whether this thread imports Great Expectations; other threads may import the same modules meanwhile."""
 
 
 class _Unused(MetaPathFinder):
-    """Loads modules for plots and distributions on demand, and leaves out the engines for databases and Spark.
+    """Loads modules for plots and distributions on demand, and leaves out those for databases, Spark and AWS.
 
-    No gate uses them, and they are half of the imports of Great Expectations, which works without these engines.
+    No gate uses them, and they are half of the imports of Great Expectations, which works without the latter.
     """
 
     def find_spec(
@@ -120,7 +128,7 @@ class _Unused(MetaPathFinder):
     ) -> ModuleSpec | None:
         if not getattr(_IMPORT, "runs", False):
             return None
-        if fullname.partition(".")[0] in ("sqlalchemy", "pyspark"):
+        if fullname.partition(".")[0] in _ENGINES:
             raise ModuleNotFoundError(f"no gate uses {fullname}")
         spec = PathFinder.find_spec(fullname, path, target) if fullname in ("altair", "scipy.stats") else None
         if spec is not None and spec.loader is not None:
@@ -128,16 +136,10 @@ class _Unused(MetaPathFinder):
         return spec
 
 
-def _import_quietly() -> None:
-    """Import Great Expectations; an error here occurs again, and is raised, where it is needed."""
-    with suppress(Exception):
-        _great_expectations()
-
-
 @lru_cache(maxsize=1)
 def _context() -> Any:
     """Return one context for all gates, in memory and without output."""
-    gx = _great_expectations()
+    gx = great_expectations()
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     logging.getLogger("great_expectations").setLevel(logging.ERROR)

@@ -9,7 +9,8 @@ from lakeaudit.errors import GateFailed
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.gates import profiles
-from lakeaudit.gates.expectation_suites import Broken, check
+from lakeaudit.gates.expectation_suites import Broken
+from lakeaudit.gates.second_process import Checker
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results.read import Row
 from lakeaudit.runtime.duck import Connection, Rows
@@ -47,6 +48,7 @@ def guard(
     changes: Changes,
     runs: Sequence[Row],
     stamp: RunStamp,
+    check: Checker,
 ) -> Guarded:
     """Check the sources, the findings and the changes of the ledger.
 
@@ -58,13 +60,14 @@ def guard(
         changes: its changes of the ledger.
         runs: rows of `runs`, oldest first, that the sources are compared with.
         stamp: the run.
+        check: the function that checks profiles.
     """
     sources = profiles.of_sources(lake, infos, judgement.counts, judgement.coverage_rows, runs, stamp.as_of)
     tally = profiles.tally(con, judgement.findings)
-    broken = [*check("sources", sources), *check("findings", profiles.of_findings(tally))]
+    of_gates = {"sources": sources, "findings": profiles.of_findings(tally)}
     if changes.counts:
-        broken += check("ledger", profiles.of_ledger(con, changes.discrepancies))
-    return Guarded(tally, broken)
+        of_gates["ledger"] = profiles.of_ledger(con, changes.discrepancies)
+    return Guarded(tally, check(of_gates))
 
 
 def refusal(broken: Sequence[Broken], place: str) -> GateFailed | None:

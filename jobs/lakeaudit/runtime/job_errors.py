@@ -1,10 +1,9 @@
 """Report Spark jobs that failed because of the cluster or the machine, which is not a bug of lakeaudit."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PythonException
+from typing import Any
 
 from lakeaudit.errors import CannotAudit, one_line
 from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
@@ -28,7 +27,9 @@ def job_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (Py4JJavaError, PythonException) as error:
+    except Exception as error:
+        if not _is_of_spark(error):
+            raise
         if is_full_disk(error):
             place = f"{scratch_place()}, or another folder for temporary files of Spark"
             raise no_room(place, _FullDisk(_cause(error) or _FULL)) from error
@@ -41,8 +42,19 @@ def job_errors() -> Iterator[None]:
         ) from error
 
 
-def _cause(error: Py4JJavaError | PythonException) -> str | None:
+def _is_of_spark(error: Exception) -> bool:
+    if "pyspark" not in sys.modules:
+        return False
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PythonException
+
+    return isinstance(error, Py4JJavaError | PythonException)
+
+
+def _cause(error: Any) -> str | None:
     """Return the cause of a failed job; None for an error that only a bug explains."""
+    from pyspark.errors import PythonException
+
     if isinstance(error, PythonException):
         last = str(error).strip().splitlines()[-1]
         return last.partition(": ")[2] if last.startswith(_OWN) else None

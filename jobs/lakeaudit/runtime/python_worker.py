@@ -20,7 +20,7 @@ PRELOADED = (
     "duckdb",
     "lakeaudit.audit.kernel",
     "lakeaudit.checks.selections",
-    "lakeaudit.engine.spark",
+    "lakeaudit.engine.spark_chunks",
 )
 
 

@@ -6,7 +6,6 @@ still be set is set, and what had to be given at launch (jars, see `lakeaudit.ru
 """
 
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +28,7 @@ from lakeaudit.runtime.spark_settings import (
     launch_settings,
     s3_settings,
     session_settings,
+    use_utc,
 )
 
 INSTALL = "python -m lakeaudit.runtime.install --delta FOLDER"
@@ -74,12 +74,6 @@ def is_local() -> bool:
         return True
     SparkContext._ensure_initialized()
     return SparkConf().get("spark.master", "").partition("[")[0] == "local"
-
-
-def use_utc() -> None:
-    """Python turns Spark's timestamps into the process's local time, so that is UTC from here on."""
-    os.environ["TZ"] = "UTC"
-    time.tzset()
 
 
 def _launch_environment(java: Java, master: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -193,3 +194,9 @@ def _flag(value: bool) -> str:
 
 def _quoted(option: str) -> str:
     return f'"{option}"' if " " in option else option
+
+
+def use_utc() -> None:
+    """Python turns Spark's timestamps into the process's local time, so that is UTC from here on."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()

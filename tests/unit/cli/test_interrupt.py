@@ -42,7 +42,7 @@ def look(clients, **_):
         list(pool.map(lambda n: head_object(clients.s3("silent"), "silent", f"t/{n}", lambda: None), range(9)))
 
 def start_spark(engine, **_):
-    engine._spark
+    engine._jobs.wait()
 
 def count(**_):
     with duck.task_connection() as con:

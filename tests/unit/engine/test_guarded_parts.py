@@ -12,7 +12,7 @@ import pytest
 from lakeaudit.collect.read_sources import _Reading
 from lakeaudit.engine.chunks import FAULTS, WHOLE, read_guarded
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.engine.spark import _chunks, _read_parts
+from lakeaudit.engine.spark_chunks import chunks_of, read_parts
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.protocol import Batches, EvidenceGap, Part, SourceInfo, Stored
 from lakeaudit.runtime.duck import Connection
@@ -80,7 +80,7 @@ def test_rows_that_are_kept_are_whole_or_their_source_cannot_be_read() -> None:
 def test_a_task_of_spark_gives_the_same() -> None:
     parts = [part(_sound), part(partial(_failing, TypeError("x")), "s3://b/k"), part(_sound)]
     given = pa.RecordBatch.from_pydict({"parts": [pickle.dumps(parts)]})
-    chunks = [chunk for batch in _read_parts(1, WHOLE, iter([given])) for chunk in _chunks(batch)]
+    chunks = [chunk for batch in read_parts(1, WHOLE, iter([given])) for chunk in chunks_of(batch)]
     assert sum(chunk.batch.num_rows for chunk in chunks if chunk.kind == "versions") == 3
     (fault,) = [chunk for chunk in chunks if chunk.kind == FAULTS]
     assert fault.batch.to_pylist()[0]["reason"] == "it cannot be read: TypeError: x"

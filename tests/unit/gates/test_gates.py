@@ -15,8 +15,7 @@ import pytest
 from lakeaudit.config import load_lake
 from lakeaudit.errors import GateFailed
 from lakeaudit.evidence.protocol import SnapshotWindow, SourceInfo
-from lakeaudit.gates import expectation_suites
-from lakeaudit.gates.expectation_suites import SUITES, Broken, check, preload
+from lakeaudit.gates.expectation_suites import SUITES, Broken, check
 from lakeaudit.gates.profiles import of_findings, of_ledger, of_sources, tally
 from lakeaudit.gates.publish_gate import refusal
 from lakeaudit.keys import Location
@@ -142,13 +141,6 @@ def test_suites_are_read_from_a_zipped_wheel(tmp_path: Path) -> None:
             packed.writestr(f"expectations/{file.name}", file.read_text())
     inside = zipfile.Path(wheel, "expectations/")
     assert [b.severity for b in check("sources", [SOURCE | {"readable": False}], inside)] == ["warning"]
-
-
-def test_loading_ahead_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    preload()
-    assert check("sources", [SOURCE, TABLE]) == []
-    monkeypatch.setattr(expectation_suites, "_great_expectations", lambda: 1 / 0)
-    preload()
 
 
 def rows_of(schema: pa.Schema, *rows: Row) -> pa.Table:

@@ -69,6 +69,7 @@ ONLY = {
     "obstore": {"lakeaudit.runtime.connections.quick_reads"},
     "pyspark": {
         "lakeaudit.engine.spark",
+        "lakeaudit.engine.spark_jobs",
         "lakeaudit.runtime.jars",
         "lakeaudit.runtime.job_errors",
         "lakeaudit.runtime.session",
@@ -358,9 +359,10 @@ ENGINE_MAY_NOT_USE = {
 DIRECTIONS: dict[str, set[str]] = {
     "lakeaudit.engine.local": ENGINE_MAY_NOT_USE,
     "lakeaudit.engine.chunks": ENGINE_MAY_NOT_USE,
-    "lakeaudit.engine.spark": {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results",
-        "lakeaudit.runtime.connections.aws",
-    },
+    **dict.fromkeys(
+        ("lakeaudit.engine.spark", "lakeaudit.engine.spark_jobs", "lakeaudit.engine.spark_chunks"),
+        {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results", "lakeaudit.runtime.connections.aws"},
+    ),
     "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
     "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report",
         "lakeaudit.runtime.connections.aws",
@@ -483,7 +485,7 @@ TO_THE_DRIVER = (
     "foreachPartition",
 )
 
-ENGINE = "lakeaudit.engine.spark"
+ENGINE = "lakeaudit.engine.spark_jobs"
 MAY_COLLECT = {
     "map": "the small answers that readers ask for, one of each item",
     "_kept_now": "by chunk its kind, rows and size, and the notes",
