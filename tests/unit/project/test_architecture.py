@@ -356,13 +356,20 @@ ENGINE_MAY_NOT_USE = {
     "lakeaudit.results", "lakeaudit.runtime.connections.aws",
 }  # fmt: skip
 
+SPARK_MAY_NOT_USE = {
+    *CORE,
+    *RUN,
+    "lakeaudit.ledger",
+    "lakeaudit.results",
+    "lakeaudit.runtime.connections.aws",
+}
+
 DIRECTIONS: dict[str, set[str]] = {
     "lakeaudit.engine.local": ENGINE_MAY_NOT_USE,
     "lakeaudit.engine.chunks": ENGINE_MAY_NOT_USE,
-    **dict.fromkeys(
-        ("lakeaudit.engine.spark", "lakeaudit.engine.spark_jobs", "lakeaudit.engine.spark_chunks"),
-        {*CORE, *RUN, "lakeaudit.ledger", "lakeaudit.results", "lakeaudit.runtime.connections.aws"},
-    ),
+    "lakeaudit.engine.spark": SPARK_MAY_NOT_USE,
+    "lakeaudit.engine.spark_jobs": SPARK_MAY_NOT_USE,
+    "lakeaudit.engine.spark_chunks": SPARK_MAY_NOT_USE,
     "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
     "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report",
         "lakeaudit.runtime.connections.aws",
