@@ -304,7 +304,7 @@ def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time
     assert why.startswith("it is not known who removed it, perhaps on purpose")
     done = step(shop, repair, key, "content_mismatch")
     only = (
-        "of all versions of the object, only this one can have been current when the table added the file, and "
+        "this is the only version of the object that can have been current when the table added the file, and "
         "it has the size that the table records"
     )
     assert (done.action, done.evidence["matched_by"]) == ("replace_version", only)

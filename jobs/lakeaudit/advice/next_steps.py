@@ -52,7 +52,8 @@ LEAVE_OUT = "Leave out `--allow restore` if somebody may have removed or replace
 
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the file from the "
-    "table with the API of the table format (Delta, Iceberg or Hudi).",
+    "table: `lakeaudit reconcile plan --allow remove_reference` plans this for Delta and some Iceberg tables; for "
+    "others, use the API of the table format.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",

@@ -65,9 +65,8 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
             if evidence.gaps != known_gaps:
                 continue
             matched = match(read, engine)
-            log.note(
-                files=sum(tally.files for (_, axis), tally in matched.tallies.items() if axis == "content")
-            )
+            contents = [tally.files for (_, axis), tally in matched.tallies.items() if axis == "content"]
+            log.note(**{"judged files": sum(contents)})
             if not states_checked:
                 evidence, states_checked = _with_checked_states(evidence, engine, matched), True
             if evidence.gaps != known_gaps:

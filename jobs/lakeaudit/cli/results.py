@@ -64,8 +64,8 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. --as lists only files with an open discrepancy for which `reconcile plan`
-    would plan a step; --allow adds more files.
+    writes an apostrophe before a formula. The list of --as contains only files with an open discrepancy for which
+    `reconcile plan` would plan a step; --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 
@@ -138,8 +138,8 @@ def explain(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
             "A folder: the same with / at the end. A discrepancy: its id, or at least its first 6 characters, such "
-            "as 79684a0e. A table that has a discrepancy: its name, such as sales.orders. A group of files that has "
-            "one discrepancy: its name as `lakeaudit discrepancies` prints it, such as sales.orders#uncommitted.",
+            "as 79684a0e. If a discrepancy is about a whole table or a group of files: the name that `lakeaudit "
+            "discrepancies` prints for it, such as sales.orders#uncommitted.",
         ),
     ],
     deep: Annotated[
@@ -151,7 +151,7 @@ def explain(
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
-    """Print the evidence about one file or folder.
+    """Explain one file, folder or discrepancy.
 
     The command prints the answers of storage and of the metadata stores, the findings of the last audit with their
     reasons, and the next steps. It reads the manifests only with --deep.

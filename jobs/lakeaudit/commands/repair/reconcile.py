@@ -105,7 +105,7 @@ def plan(
             rows = _rows(planner, results, row_filter, engine)
             below = _below_ceiling(rows, lake, results, max_share)
             sealed, totals = write_plan(path, header, below)
-        log.note(**{"steps": sealed.steps, "findings for a person": sealed.for_person})
+        log.note(**{"steps": sealed.steps, "discrepancies for a person": sealed.for_person})
     early = [*early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)]
     with leased(lake.results, clients, plan_id, progress) as still_ours:
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
@@ -161,9 +161,7 @@ def _plan_in_results(results: Location, plan_id: str) -> str:
 
 def _plan_verdict(header: Header, totals: Totals, to: str) -> str:
     stake = f" ({size(totals.bytes)}, {count(totals.rows)} rows)" if header.steps else ""
-    by_hand = (
-        f"{number(header.for_person, 'finding')} {'needs' if header.for_person == 1 else 'need'} a person"
-    )
+    by_hand = f"{count(header.for_person)} {'discrepancy needs' if header.for_person == 1 else 'discrepancies need'} a person"
     verdict = f"{number(header.steps, 'step')}{stake}; {by_hand}; nothing was changed"
     if not header.steps:
         return verdict

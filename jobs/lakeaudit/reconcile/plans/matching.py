@@ -15,7 +15,7 @@ from lakeaudit.reconcile.protocol import METADATA, RESTORE, Case, Proposal, Rest
 from lakeaudit.reconcile.steps import Step
 
 _ONLY_ONE_THEN = (
-    "of all versions of the object, only this one can have been current when the table added the file, and it has the "
+    "this is the only version of the object that can have been current when the table added the file, and it has the "
     "size that the table records"
 )
 SEVERAL = "several versions may be the one that the table lists, and no ETag was recorded"
