@@ -342,7 +342,7 @@ def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: L
     assert "Recoverable: no." in told
     assert (
         "What to do: Write the rows again from their source. "
-        "Only after that, remove the file from the table: `lakeaudit reconcile plan --allow remove_reference`"
+        "Only after that, remove the file from the table: lakeaudit reconcile plan --allow remove_reference"
         in told
     )
     assert "recoverable_until" not in told

@@ -161,7 +161,8 @@ def _plan_in_results(results: Location, plan_id: str) -> str:
 
 def _plan_verdict(header: Header, totals: Totals, to: str) -> str:
     stake = f" ({size(totals.bytes)}, {count(totals.rows)} rows)" if header.steps else ""
-    by_hand = f"{count(header.for_person)} {'discrepancy needs' if header.for_person == 1 else 'discrepancies need'} a person"
+    need = "discrepancy needs" if header.for_person == 1 else "discrepancies need"
+    by_hand = f"{count(header.for_person)} {need} a person"
     verdict = f"{number(header.steps, 'step')}{stake}; {by_hand}; nothing was changed"
     if not header.steps:
         return verdict
