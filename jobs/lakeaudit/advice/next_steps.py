@@ -51,9 +51,9 @@ _INTO = "-o"
 LEAVE_OUT = "Leave out `--allow restore` if somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
-    "dropped": "Write the rows again from their source. Only after that, remove the file from the "
-    "table: `lakeaudit reconcile plan --allow remove_reference` plans this for Delta and some Iceberg tables; for "
-    "others, use the API of the table format.",
+    "dropped": "Write the rows again from their source. Only after that, remove the lost file from the list of the "
+    "table: with the API of the table format, or, for Delta and some Iceberg tables, with a plan of `lakeaudit "
+    "reconcile` (option `--allow remove_reference`).",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",

@@ -66,7 +66,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
                 continue
             matched = match(read, engine)
             contents = [tally.files for (_, axis), tally in matched.tallies.items() if axis == "content"]
-            log.note(**{"judged files": sum(contents)})
+            log.note(**{"files that are no suspects": sum(contents)})
             if not states_checked:
                 evidence, states_checked = _with_checked_states(evidence, engine, matched), True
             if evidence.gaps != known_gaps:
@@ -104,7 +104,7 @@ def _confirm(evidence: Evidence, matched: MatchResult, progress: Progress) -> Co
         log.note(
             **{
                 "suspects": duck.count_of(matched.suspects),
-                "recent files": duck.count_of(matched.fresh),
+                "young files to check": duck.count_of(matched.fresh),
                 "live checks": again.answers.num_rows,
             }
         )

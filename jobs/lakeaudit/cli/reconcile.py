@@ -68,7 +68,7 @@ Allow = Annotated[
         "move it to the quarantine, although it is older than the first complete audit of its table. "
         "`remove_reference`: if a file cannot be restored, remove it from the list of its table and accept the loss "
         "of its rows. `abort_upload`: abort an old unfinished upload; this cannot be undone. `drop_partition`: "
-        "remove a partition without files from the catalog. `repoint_table`: point the "
+        "if a partition has no files, remove it from the catalog. `repoint_table`: point the "
         "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
     ),
 ]

@@ -22,8 +22,8 @@ from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
 
 SINCE = (
-    "The column Since shows when the fault happened if a delete marker or a request log shows that time; "
-    "otherwise the time of the storage snapshot or of the audit that showed the fault first."
+    "If a delete marker or an access log shows when the fault happened, the column Since shows that time. "
+    "Otherwise it shows the time of the first storage snapshot or audit that showed the fault, which may be later."
 )
 
 

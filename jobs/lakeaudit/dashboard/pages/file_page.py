@@ -264,7 +264,11 @@ def _presence(presence: Mapping[str, str | None], sides: Sequence[str]) -> Itera
     for side in sides:
         state = presence[side]
         yield (
-            "no data" if state is None else state if state == formatting.THERE else f":red[\u2260 {state}]"
+            "not checked"
+            if state is None
+            else state
+            if state == formatting.THERE
+            else f":red[\u2260 {state}]"
         )
 
 
