@@ -66,7 +66,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
                 continue
             matched = match(read, engine)
             contents = [tally.files for (_, axis), tally in matched.tallies.items() if axis == "content"]
-            log.note(**{"files that are no suspects": sum(contents)})
+            log.note(**{"unsuspected files": sum(contents)})
             if not states_checked:
                 evidence, states_checked = _with_checked_states(evidence, engine, matched), True
             if evidence.gaps != known_gaps:
