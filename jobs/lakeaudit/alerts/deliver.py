@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import requests
-from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.extras import install_hint
 
 PATIENCE = (5.0, 15.0)
 """Timeouts to connect and to respond, in seconds."""
@@ -25,10 +25,8 @@ HOLDS_FOR = timedelta(days=7)
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
 
-_TYPES = {"critical": NotifyType.FAILURE, "error": NotifyType.FAILURE, "warning": NotifyType.WARNING}
-
-_ASSET = AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
-"""The sender that channels show; no image is loaded from another site."""
+_TYPES = {"critical": "failure", "error": "failure", "warning": "warning"}
+"""Apprise's name of a severity."""
 
 
 class CannotDeliver(Exception):
@@ -84,11 +82,21 @@ def _address(name: str, env: Mapping[str, str]) -> str:
     return env[name]
 
 
+def _apprise() -> Any:
+    """Import Apprise, which belongs to the extra `alerts`."""
+    try:
+        import apprise
+    except ModuleNotFoundError as error:
+        raise CannotDeliver(f"Apprise is not installed ({install_hint('alerts')})") from error
+    return apprise
+
+
 class AppriseChannel:
     """Sends through Apprise: chats, mail, webhooks, PagerDuty."""
 
     def __init__(self, url: str, name: str) -> None:
-        if Apprise.instantiate(url, suppress_exceptions=True) is None:
+        self._apprise = _apprise()
+        if self._apprise.Apprise.instantiate(url, suppress_exceptions=True) is None:
             raise CannotDeliver(f"the variable {name} holds no address that Apprise knows")
         self._url = url
         self._name = name
@@ -96,10 +104,12 @@ class AppriseChannel:
 
     def send(self, post: Post) -> None:
         """Send the message; Apprise allows a channel four seconds to connect and four to respond."""
-        kind = NotifyType.SUCCESS if post.over else _TYPES.get(post.severity, NotifyType.INFO)
-        apprise = Apprise(asset=_ASSET)
+        kind = self._apprise.NotifyType("success" if post.over else _TYPES.get(post.severity, "info"))
+        # the sender that channels show; no image is loaded from another site
+        asset = self._apprise.AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
+        apprise = self._apprise.Apprise(asset=asset)
         apprise.add(self._keyed(post.key) if self.per_table else self._url)
-        if not apprise.notify(post.body, post.title, kind, body_format=NotifyFormat.TEXT):
+        if not apprise.notify(post.body, post.title, kind, body_format="text"):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
     def _keyed(self, key: str) -> str:

@@ -12,11 +12,23 @@ from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, why_no_credentials, why_unusable
 from lakeaudit.runtime.connections.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.extras import install_hint, missing_of
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws_failures import Failure
 
 NAMED = 3
+
+
+def require_gates(lake: Lake) -> None:
+    """Check whether the results can be checked, if the lake file requires it.
+
+    Raises:
+        CannotAudit: Great Expectations is not installed.
+    """
+    if lake.gates_required and missing_of("gates"):
+        why = "its lake file has `gates: required`, but Great Expectations is not installed"
+        raise CannotAudit(lake.name, why, install_hint("gates"))
 
 
 def require_results(place: Location, clients: Clients) -> None:

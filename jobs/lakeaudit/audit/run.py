@@ -15,7 +15,7 @@ from lakeaudit.audit.judge import Judgement, judge
 from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
 from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partitions, in_scope, plan_audit
-from lakeaudit.audit.preflight import require_results
+from lakeaudit.audit.preflight import require_gates, require_results
 from lakeaudit.audit.storage_snapshots import snapshot_comparison, store_snapshots
 from lakeaudit.checks.lineage.lineage_checks import check_witnesses
 from lakeaudit.collect.evidence import Evidence
@@ -108,6 +108,7 @@ def _opened_run(
         in_partitions(in_scope(lake, options), options)
     context = audit_context(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = RunStamp(options.run_id or new_run_id(started), lake.name, context.as_of)
+    require_gates(lake)
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)

@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 from lakeaudit.cli import audits, reconcile, results, setup
 from lakeaudit.cli.frame import app, say
 from lakeaudit.errors import INTERRUPTED, AuditError, one_line
+from lakeaudit.runtime.extras import explain_missing
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 from lakeaudit.runtime.interrupt import end_on_interrupt
 
@@ -78,6 +79,8 @@ def _failed(error: BaseException) -> int:
         return 0
     if not isinstance(error, AuditError) and is_full_disk(error):
         error = no_room(named_place(error), error)
+    if isinstance(error, ModuleNotFoundError):
+        error = explain_missing(error) or error
     if isinstance(error, AuditError):
         return say(str(error), error.exit_code)
     if isinstance(error, TyperException):

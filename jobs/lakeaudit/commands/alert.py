@@ -13,6 +13,7 @@ from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.extras import install_hint
 from lakeaudit.runtime.progress import SilentProgress
 
 
@@ -34,12 +35,14 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
 def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
     if lake.prometheus_textfile is None:
         return ()
-    from lakeaudit.alerts.metrics import write_metrics
-
     try:
+        from lakeaudit.alerts.metrics import write_metrics
+
         write_metrics(results, _table_names(lake, results), Path(lake.prometheus_textfile), now)
     except OSError as error:
         return (f"prometheus_textfile: {lake.prometheus_textfile} cannot be written ({error.strerror})",)
+    except ModuleNotFoundError as error:
+        return (f"prometheus_textfile: {error.name} is not installed ({install_hint('alerts')})",)
     return ()
 
 

@@ -22,6 +22,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.connections.aws_failures import explain, unreachable
 from lakeaudit.runtime.connections.reach import listens
+from lakeaudit.runtime.extras import EXTRAS, explain_missing, missing_of
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
@@ -51,9 +52,10 @@ class Check:
 
 
 def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
-    """Yield the checks of a lake, one after the other: Java, credentials, sources, tables, results."""
+    """Yield the checks of a lake, one after the other: Java, extras, credentials, sources, tables, results."""
     yield Check("lake file", "ok", f"describes {lake.name}")
     yield from _java(env)
+    yield _extras()
     lake, unexpanded = expanded(lake, clients)
     yield from (Check("inventories", "note", warning) for warning in unexpanded)
     yield from _credentials(lake, clients)
@@ -99,6 +101,14 @@ def _java(env: Environment) -> Iterator[Check]:
         yield Check("Java", "note", what, error.hint)
     else:
         yield Check("Java", "ok", f"Java {java.version} from {java.origin}: {java.executable}")
+
+
+def _extras() -> Check:
+    """List the extras of lakeaudit's package that are installed, and the others."""
+    missing = [extra for extra in EXTRAS if missing_of(extra)]
+    installed = ", ".join(extra for extra in EXTRAS if extra not in missing) or "none"
+    more = f"; not installed: {', '.join(missing)}" if missing else ""
+    return Check("extras", "ok", f"installed: {installed}{more}")
 
 
 def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
@@ -273,6 +283,11 @@ def _attempt(
         result = probe()
     except AuditError as error:
         return Check(about, broken, f"{error.where}: {error.what}", error.hint, error.retryable)
+    except ModuleNotFoundError as error:
+        missing = explain_missing(error)
+        if missing is None:
+            raise
+        return Check(about, broken, f"{missing.where} {missing.what}", missing.hint)
     except (ClientError, BotoCoreError) as error:
         failed = explain(error)
         return Check(about, broken, failed.what, failed.hint, failed.retryable)

@@ -376,4 +376,5 @@ class LakeFile(Block):
     openlineage_url_env: EnvName | None = None
     prometheus_textfile: Textfile | None = None
     airflow: Airflow | None = None
+    gates: Literal["optional", "required"] = "optional"
     overdue: Duration = Field(default=timedelta(hours=36), json_schema_extra={"default": "36h"})

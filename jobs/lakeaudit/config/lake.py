@@ -273,6 +273,8 @@ class Lake(Block):
     heartbeat_url_env: str | None = None
     openlineage_url_env: str | None = None
     prometheus_textfile: str | None = None
+    gates_required: bool = False
+    """An audit without Great Expectations, which checks the results, does not start."""
     overdue: timedelta = timedelta(hours=36)
     """The time without a published audit after which an alert is sent."""
 
@@ -393,6 +395,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,
         prometheus_textfile=file.prometheus_textfile,
+        gates_required=file.gates == "required",
         overdue=file.overdue,
     )
 

