@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install jars demo airflow test check soak bench check-page check-airflow format lock
+.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-spark format lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -32,9 +32,17 @@ bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|
 check-page: install ## look at the report page in a headless Chromium
 	@$(BIN)/pytest -m page
 
-check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
+check-check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
+	@requirements/install-spark.sh $(or $(VERSION),3.5)
+	@SPARK_PYTHON=$(CURDIR)/.venv-spark-$(or $(VERSION),3.5)/bin/python $(BIN)/pytest tests/spark/test_cluster.py -m "not soak"
+
+airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
 	@requirements/install-airflow.sh
 	@$(BIN)/pytest -m airflow
+
+check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
+	@requirements/install-spark.sh $(or $(VERSION),3.5)
+	@SPARK_PYTHON=$(CURDIR)/.venv-spark-$(or $(VERSION),3.5)/bin/python $(BIN)/pytest tests/spark/test_cluster.py -m "not soak"
 
 airflow: install ## Airflow on this machine for the lake files of CONF=folder; else for a broken demo lake
 	@requirements/install-airflow.sh

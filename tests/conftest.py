@@ -21,6 +21,7 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.reach import listens
 from lakeaudit.runtime.session import build_session
 from lakeaudit.runtime.spark_settings import use_utc
+from tests.builders.cluster import OTHER_SPARK
 from tests.builders.quick_server import quicken
 from tests.builders.submit import UNVERIFIED
 from tests.builders.wheel import bare_python, build_wheel
@@ -188,5 +189,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python without lakeaudit."""
+    """A Python without lakeaudit: that of `make check-spark`, or one with this environment's packages."""
+    if OTHER_SPARK:
+        return Path(OTHER_SPARK)
     return bare_python(tmp_path_factory.mktemp("bare") / "venv")

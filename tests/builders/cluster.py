@@ -20,6 +20,8 @@ from lakeaudit.runtime.spark_settings import launch_environment
 from tests.builders.submit import BRIEF_JVM
 from tests.builders.wheel import script_of
 
+OTHER_SPARK = os.environ.get("SPARK_PYTHON")
+"""An interpreter that has another version of Spark (`make check-spark`)."""
 PATIENCE = 120.0
 WORKERS = 2
 _LESS_IN_THE_DRIVER = """
@@ -90,10 +92,12 @@ def standing(folder: Path) -> Iterator[Cluster]:
 def _gateway(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], JavaGateway]]:
     """A JVM with Spark's classes, which leads a process group of its own."""
     address = folder / "gateway"
-    env = spark_environment(folder) | {
+    env = spark_environment(folder)
+    env |= {
         "SPARK_CONF_DIR": str(folder / "no-conf"),
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
-        "SPARK_SCALA_VERSION": "2.13",  # the launcher of executors takes it from spark-submit's environment
+        # the launcher of executors takes it from spark-submit's environment
+        "SPARK_SCALA_VERSION": _scala_of(env["SPARK_HOME"]),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address),
     }
     line = [
@@ -150,9 +154,24 @@ def spark_environment(folder: Path) -> dict[str, str]:
     env = clean | launch_environment(find_java(os.environ)) | {"SPARK_LOCAL_IP": HOST}
     home = folder / "spark"
     home.mkdir()
+    spark = _spark_of(OTHER_SPARK) if OTHER_SPARK else Path(env["SPARK_HOME"])
     for name in ("bin", "jars"):
-        (home / name).symlink_to(Path(env["SPARK_HOME"], name))
+        (home / name).symlink_to(spark / name)
     return env | {"SPARK_HOME": str(home)}
+
+
+def _spark_of(python: str) -> Path:
+    """The folder of an interpreter's Spark."""
+    code = "import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent)"
+    return Path(
+        subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    )
+
+
+def _scala_of(home: str) -> str:
+    """The version of Scala in the name of Spark's own jar."""
+    (jar,) = Path(home, "jars").glob("spark-core_*.jar")
+    return jar.name.removeprefix("spark-core_").partition("-")[0]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from importlib.metadata import version
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -22,7 +23,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.connections.aws_failures import explain, unreachable
 from lakeaudit.runtime.connections.reach import listens
-from lakeaudit.runtime.extras import EXTRAS, explain_missing, missing_of
+from lakeaudit.runtime.extras import EXTRAS, LEAST_SPARK, explain_missing, missing_of
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
@@ -52,10 +53,11 @@ class Check:
 
 
 def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
-    """Yield the checks of a lake, one after the other: Java, extras, credentials, sources, tables, results."""
+    """Yield the checks of a lake, one after the other: Java, extras, Spark, credentials, sources, tables, results."""
     yield Check("lake file", "ok", f"describes {lake.name}")
     yield from _java(env)
     yield _extras()
+    yield from _spark()
     lake, unexpanded = expanded(lake, clients)
     yield from (Check("inventories", "note", warning) for warning in unexpanded)
     yield from _credentials(lake, clients)
@@ -109,6 +111,20 @@ def _extras() -> Check:
     installed = ", ".join(extra for extra in EXTRAS if extra not in missing) or "none"
     more = f"; not installed: {', '.join(missing)}" if missing else ""
     return Check("extras", "ok", f"installed: {installed}{more}")
+
+
+def _spark() -> Iterator[Check]:
+    """Name the version of Spark, if there is one, and whether audits run on it."""
+    if missing_of("spark"):
+        return
+    found = version("pyspark")
+    if tuple(map(int, found.split(".")[:2])) >= LEAST_SPARK:
+        yield Check("Spark", "ok", f"version {found}, which audits can use")
+    else:
+        least = ".".join(map(str, LEAST_SPARK))
+        yield Check(
+            "Spark", "note", f"version {found}: audits need at least {least}", "install a newer pyspark"
+        )
 
 
 def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_kept
+from lakeaudit.engine.exchange import by_share
 from lakeaudit.engine.local import Answers, LocalBufferedRows, heaviest_first, require_sound
 from lakeaudit.engine.spark_chunks import (
     CHUNK,
@@ -148,8 +149,7 @@ class SparkJobs:
             return None
         chunks = reduce(DataFrame.unionAll, frames)
         for stage in stages:
-            met = chunks.repartitionById(shares, F.col("share"))
-            chunks = met.mapInArrow(partial(run_stage_in_task, stage, shares), CHUNK)
+            chunks = by_share(chunks, shares).mapInArrow(partial(run_stage_in_task, stage, shares), CHUNK)
         return chunks
 
     def _answers(self, chunks: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:

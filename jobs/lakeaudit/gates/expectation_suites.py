@@ -84,7 +84,7 @@ def check_suite(gate: str, suite: Mapping[str, Any], profile: Sequence[Mapping[s
     """Return the expectations of this suite that do not hold, see `check`."""
     import pandas as pd
 
-    frame = pd.DataFrame(list(profile), columns=_columns(suite)).astype(object)
+    frame = pd.DataFrame(list(profile), columns=_columns(suite), dtype=object)
     batch = _batches(gate).get_batch({"dataframe": frame})
     expected = great_expectations().ExpectationSuite(**suite)
     if batch.validate(

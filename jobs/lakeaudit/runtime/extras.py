@@ -21,6 +21,8 @@ EXTRAS: Mapping[str, Sequence[str]] = {
     "demo": ("moto", "flask", "cheroot", "delta"),
 }
 """By extra the packages that code imports only if the extra is installed."""
+LEAST_SPARK = (3, 5)
+"""The least version of Spark on which audits run (`make check-spark` tests it)."""
 _BROUGHT = {"spark": ("py4j", "cryptography"), "gates": ("pandas",), "dashboard": ("altair",)}
 """Further packages of an extra."""
 

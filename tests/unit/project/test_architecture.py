@@ -70,6 +70,7 @@ ONLY = {
     "pyspark": {
         "lakeaudit.engine.spark",
         "lakeaudit.engine.spark_jobs",
+        "lakeaudit.engine.exchange",
         "lakeaudit.runtime.jars",
         "lakeaudit.runtime.job_errors",
         "lakeaudit.runtime.session",
@@ -370,6 +371,7 @@ DIRECTIONS: dict[str, set[str]] = {
     "lakeaudit.engine.spark": SPARK_MAY_NOT_USE,
     "lakeaudit.engine.spark_jobs": SPARK_MAY_NOT_USE,
     "lakeaudit.engine.spark_chunks": SPARK_MAY_NOT_USE,
+    "lakeaudit.engine.exchange": SPARK_MAY_NOT_USE,
     "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
     "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report",
         "lakeaudit.runtime.connections.aws",

