@@ -4,12 +4,13 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load_with_status, now
+from lakeaudit.cli.frame import app, finish, load_with_status, now, warn
 from lakeaudit.cli.options import (
+    FailOn,
     LakeFile,
     Status,
 )
@@ -41,6 +42,49 @@ def init(
     command.write_lake_file(surroundings, output, command.results_beside(location, Path.cwd()), s3)
     typer.echo(output)
     return finish(command.verdict(surroundings, output))
+
+
+@app.command()
+def scan(
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="s3://bucket/prefix, or a local folder.")],
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="S3 endpoint, for a store other than AWS.")
+    ] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            "--save", metavar="FILE", help="Also write a lake file of the tables; it must not exist."
+        ),
+    ] = None,
+    fail_on: FailOn = "critical",
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["text", "json"], typer.Option("--format", help="Format of the output.")
+    ] = "text",
+    price: Annotated[
+        float,
+        typer.Option(
+            "--price", metavar="DOLLARS", min=0, help="Price of a GB for a month, for unneeded data."
+        ),
+    ] = 0.023,
+) -> int:
+    """Find and judge tables, without a lake file.
+
+    The command lists the location, reads the logs of all Delta, Iceberg and Hudi tables that it finds, and prints lost
+    and changed files, data that no table needs, and what could not be judged. It writes nothing except the file of
+    --save. The exit codes are those of `audit`.
+    """
+    from lakeaudit.commands import init
+    from lakeaudit.commands import scan as command
+    from lakeaudit.runtime.connections.aws import Clients, Endpoint
+    from lakeaudit.runtime.progress import progress_on
+
+    s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
+    request = command.Request(init.place_of(place), s3, fail_on, format, save, price)
+    clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
+    result = command.run(request, clients, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
+    warn(result.warnings)
+    typer.echo(result.verdict, err=True)
+    return result.exit_code
 
 
 @app.command()

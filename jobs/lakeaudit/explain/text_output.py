@@ -96,6 +96,22 @@ def audit(console: Console, page: PageData) -> None:
     _audit(console, page, size)
 
 
+def scan(console: Console, page: PageData, unneeded: Sequence[str], commands: Sequence[str]) -> None:
+    """Print the worst findings, the data that no table needs, the coverage and the next commands."""
+    size = Size()
+    if page.totals:
+        title(console, "Findings")
+        console.print(_kinds(page, size.kinds, console.width))
+        _worst(console, page, Size(steps=False))
+    title(console, "Data that no table needs")
+    for each in unneeded:
+        line(console, plain(each), indent=1)
+    _judged(console, page, size)
+    title(console, "Next")
+    for each in commands:
+        line(console, plain(each), indent=1)
+
+
 def _rows(text: str, width: int) -> int:
     """Return the number of lines on a screen, which wraps longer lines."""
     lengths = (Text.from_ansi(each).cell_len for each in text.splitlines())
