@@ -119,6 +119,14 @@ def test_a_table_whose_reader_is_missing_is_an_evidence_gap(lake: Path) -> None:
     assert "critical dropped  orders" in done.stdout
 
 
+def test_doctor_names_the_extras_that_a_lake_file_needs(lake: Path) -> None:
+    lake.write_text(lake.read_text().replace("kind: delta", "kind: hudi") + "gates: required\n")
+    done = run(lake.parent, "doctor", str(lake))
+    assert done.returncode != 0
+    assert "extra gates: the lake file needs it" in done.stdout
+    assert "extra hudi: the lake file needs it" in done.stdout
+
+
 def test_setup_cfg_declares_each_package_of_an_extra() -> None:
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")

@@ -4,15 +4,20 @@ import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.commands.scan import dollars
-from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.commands.scan import Request, dollars
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import folders as list_folders
+from lakeaudit.keys import Location
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_bounds import put
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, Log, add
+from tests.builders.hudi import commit, stat, write_timeline
 from tests.conftest import Aws
 
 NOW = datetime.now(UTC)
@@ -63,7 +68,7 @@ def test_a_lost_file_is_named_and_nothing_is_left_behind(
     assert "unreferenced: 1 file, 4.9 KiB" in out
     assert "3 of 3 tables fully judged" in out
     titles = [
-        out.index(title) for title in ("Worst findings", "Data that no table needs", "Coverage", "Next")
+        out.index(title) for title in ("Worst findings", "Files that no table lists", "Coverage", "Next")
     ]
     assert titles == sorted(titles)
     assert err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
@@ -89,7 +94,7 @@ def test_a_saved_lake_file_can_be_audited(lake: Path, capsys: pytest.CaptureFixt
     code, _, err = scan(capsys, str(lake), "--save", "mine.yaml")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "lakeaudit: mine.yaml: exists already; name another file with -o",
+        "lakeaudit: mine.yaml: exists already; name another file with --save",
     )
 
 
@@ -98,7 +103,7 @@ def test_programs_get_one_object(lake: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = scan(capsys, str(lake), "--format", "json")
     found = json.loads(out)
     assert code == 1
-    assert (found["tables"], found["all_found"], found["unneeded_bytes"]) == (3, True, 5_000)
+    assert (found["tables"], found["left_out"], found["unlisted_bytes"]) == (3, [], 5_000)
     kinds = [(each["kind"], each["severity"], each["files"], each["bytes"]) for each in found["kinds"]]
     assert kinds == [("dropped", "critical", 1, 100), ("unreferenced", "info", 1, 5_000)]
     assert found["judged"] == {
@@ -159,9 +164,74 @@ def test_a_bucket_that_does_not_exist_cannot_be_scanned(
     assert (code, "bucket" in err.splitlines()[-1]) == (10, True), err
 
 
-def test_prices_are_those_of_decimal_gigabytes() -> None:
-    assert (dollars(0, 0.023), dollars(10**12, 0.023), dollars(10**15, 0.02)) == (
-        "0.00",
-        "23.00",
-        "20,000.00",
+def request(**given: Any) -> Request:
+    return Request(**{"place": Location("b", "wh"), "s3": {}} | given)
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "cost"),
+    [
+        (request(), 2**40, 1024 * 0.023),
+        (request(s3={"endpoint": "http://minio"}), 2**40, None),
+        (request(place=Location("", "data")), 2**40, None),
+        (request(place=Location("", "data"), price=0.5), 2**31, 1.0),
+    ],
+)
+def test_prices_are_those_of_s3_or_given(asked: Request, size: int, cost: float | None) -> None:
+    assert dollars(asked, size) == cost
+
+
+def test_everything_that_is_not_judged_is_named(
+    lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files without a log, folders of partitions, links, a folder that cannot be listed, and a table of two formats."""
+    put(lake / "lostlog/part.parquet", 100, LONG_AGO)
+    put(lake / "region=eu/orders/part.parquet", 100, LONG_AGO)
+    (lake / "latest").symlink_to(lake / "sales")
+    put(lake / "denied/x", 1, LONG_AGO)
+    write_timeline(
+        lake / "customers",
+        {"20261101100000000.commit": commit(stat("d=1/a_0-1-2_20261101100000000.parquet"))},
     )
+
+    def folders(clients: Clients, folder: Location) -> list[str]:
+        if folder.key.endswith("/denied"):
+            raise SourceError(folder.uri, "access denied", "grant it")
+        return list_folders(clients, folder)
+
+    monkeypatch.setattr("lakeaudit.commands.init.folders", folders)
+    code, out, err = scan(capsys, str(lake))
+    assert code == 3
+    told = "".join(out.split())
+    assert f"notjudged:2folders({lake},{lake}/lostlog)withfiles,butwithoutatablelog" in told
+    assert "whichisalsoatableofhudi" in told
+    assert "denied:accessdenied" in told
+    assert "notsearched:1partitionorhiddenfolderoutsideoftables" in told
+    assert "latest" not in told
+    assert err.splitlines()[-1].endswith("; the location was not searched completely")
+
+
+def test_files_of_tables_with_losses_may_be_needed(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (lake / "customers/a.parquet").unlink()
+    code, out, _ = scan(capsys, str(lake))
+    assert code == 1
+    assert "1 file of tables with losses not included: repair these tables first" in out
+
+
+def test_a_new_loss_is_found(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The live check decides about files that are too young for an audit."""
+    Log(lake / "new").commit(
+        0, *BORN, *(add(name, size=100) for name in ("a.parquet", "b.parquet")), when=datetime.now(UTC)
+    )
+    put(lake / "new/a.parquet", 100, datetime.now(UTC))
+    code, out, _ = scan(capsys, str(lake))
+    assert (code, "new/b.parquet" in out) == (1, True)
+
+
+def test_hostile_names_stop_no_scan(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names that would be equal in a lake file, and characters that YAML does not take as they are."""
+    for name in ("sales.orders", "\U0001f600", 'a "b" \\ $(c) ${D}', "line\nbreak", "\x85x\u2028"):
+        Log(lake / name).commit(0, *BORN, add("lost.parquet", size=100), when=LONG_AGO)
+    code, _, err = scan(capsys, str(lake))
+    assert code == 1, err
+    assert "5 dropped in 5 tables" in err.splitlines()[-1]

@@ -68,21 +68,18 @@ def archive_of_layout_2(instants: Sequence[tuple[str, str | None, str, bytes]]) 
     return out.getvalue()
 
 
-def archive_of_layout_1(instants: Sequence[Archived]) -> bytes:
-    """Return a file of the archive: a block for each instant, in Hudi's log format."""
-    schema = fastavro.parse_schema(_entry_schema())
-    blocks = []
-    for begin, _, action, record in instants:
-        out = io.BytesIO()
-        entry = {
-            "commitTime": begin,
-            "actionType": action,
-            "actionState": "COMPLETED",
-            _ENTRY[action]: record,
-        }
-        fastavro.schemaless_writer(out, schema, entry)
-        blocks.append(_log_block(json.dumps(_entry_schema()).encode(), out.getvalue()))
-    return b"".join(blocks)
+def archive_of_layout_1(instants: Sequence[Archived], behind: bytes = b"") -> bytes:
+    """Return a file of the archive: a block for each instant, in Hudi's log format, with bytes behind each entry."""
+    return b"".join(log_block([entry_of(each) + behind]) for each in instants)
+
+
+def entry_of(instant: Archived) -> bytes:
+    """Return an instant as an entry of the archive."""
+    begin, _, action, record = instant
+    out = io.BytesIO()
+    entry = {"commitTime": begin, "actionType": action, "actionState": "COMPLETED", _ENTRY[action]: record}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(_entry_schema()), entry)
+    return out.getvalue()
 
 
 @cache
@@ -113,8 +110,12 @@ def _entry_schema() -> Any:
     return {"type": "record", "name": "HoodieArchivedMetaEntry", "fields": fields}
 
 
-def _log_block(schema: bytes, record: bytes) -> bytes:
+def log_block(entries: Sequence[bytes]) -> bytes:
+    """Return a block of the log format."""
+    schema = json.dumps(_entry_schema()).encode()
     header = struct.pack(">iii", 1, 2, len(schema)) + schema
-    content = struct.pack(">ii", 3, 1) + struct.pack(">i", len(record)) + record
+    content = struct.pack(">ii", 3, len(entries)) + b"".join(
+        struct.pack(">i", len(each)) + each for each in entries
+    )
     body = struct.pack(">ii", 1, 3) + header + struct.pack(">q", len(content)) + content
     return b"#HUDI#" + struct.pack(">q", len(body)) + body

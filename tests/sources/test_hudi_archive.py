@@ -1,11 +1,14 @@
 """Archived writes give the same rows whether they are decoded into columns or read one by one, as JSON is."""
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +26,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.examples import examples
 from tests.builders.hudi import commit, stat, write_timeline
-from tests.builders.hudi_archive import archive_of_layout_1, archive_of_layout_2, in_avro
+from tests.builders.hudi_archive import archive_of_layout_1, archive_of_layout_2, entry_of, in_avro, log_block
 from tests.sources.test_hudi import DONE, T1, T2, T3, base, log, table_at
 
 few = examples(40, 1500)
@@ -188,6 +191,43 @@ def test_writes_before_a_damaged_instant_count_and_later_ones_do_not(tmp_path: P
     assert [row["file_group"] for row in steps] == ["d=1/a"]
     assert [note["reason"] for note in notes if note["reason"]]
     assert [json.loads(note["data"])["first"] for note in notes if "first" in note["data"]] == [T1]
+
+
+def test_metadata_of_another_type_is_a_damaged_archive(tmp_path: Path) -> None:
+    for text in ("{}", "x" * 100_000):
+        rows = pa.table(
+            {"instantTime": [T1], "completionTime": [DONE[T1]], "action": ["commit"], "metadata": [text]}
+        )
+        out = io.BytesIO()
+        pq.write_table(rows, out)
+        steps, notes = rows_of(out.getvalue(), tmp_path, 2)
+        assert (steps, [note["reason"] for note in notes]) == ([], ["it is incomplete or damaged"])
+
+
+def test_a_backslash_is_part_of_a_name_of_the_table(tmp_path: Path) -> None:
+    write = record_of("commit", {"partitionToWriteStats": {"p": [stat(f"p/x\\{base('id', T1)[4:]}")]}})
+    in_json = [(T1, DONE[T1], "commit", json.dumps(write).encode())]
+    packed = [(T1, DONE[T1], "commit", in_avro("commit", write))]
+    expected = rows_of(archive_of_layout_2(in_json), tmp_path, 2)
+    assert rows_of(archive_of_layout_2(packed), tmp_path, 2) == expected
+    assert [row["folder"] for row in expected[0]] == ["p"]
+
+
+def test_one_damaged_block_does_not_spoil_the_others(tmp_path: Path) -> None:
+    """Hudi reads each block alone; columns are decoded for all blocks together."""
+    writes = [record_of("commit", {"partitionToWriteStats": {"d": [stat(base(name, T1))]}}) for name in "abc"]
+    instants = [(time, None, "commit", write) for time, write in zip((T1, T2, T3), writes, strict=True)]
+    blocks = [archive_of_layout_1([each]) for each in instants]
+    spoiled = archive_of_layout_1([instants[0]], behind=b"\0")
+    assert rows_of(spoiled + blocks[1] + blocks[2], tmp_path, 1) == rows_of(b"".join(blocks), tmp_path, 1)
+
+
+def test_entries_that_are_not_where_their_block_says_are_damage(tmp_path: Path) -> None:
+    write = record_of("commit", {"partitionToWriteStats": {"d": [stat("no name")]}})
+    first, second = entry_of((T1, None, "commit", write)), entry_of((T2, None, "commit", write))
+    steps, notes = rows_of(log_block([b"", first + second]), tmp_path, 1)
+    assert steps == [] or {row["commit_id"] for row in steps} <= {T1}
+    assert [note["reason"] for note in notes if note["reason"]] != []
 
 
 def test_one_file_is_found_in_a_large_archive(tmp_path: Path) -> None:

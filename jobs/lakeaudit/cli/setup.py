@@ -61,17 +61,17 @@ def scan(
         Literal["text", "json"], typer.Option("--format", help="Format of the output.")
     ] = "text",
     price: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--price", metavar="DOLLARS", min=0, help="Price of a GB for a month, for unneeded data."
+            "--price", metavar="DOLLARS", min=0, help="Price of a GiB for a month, for unlisted files."
         ),
-    ] = 0.023,
+    ] = None,
 ) -> int:
     """Find and judge tables, without a lake file.
 
     The command lists the location, reads the logs of all Delta, Iceberg and Hudi tables that it finds, and prints lost
-    and changed files, data that no table needs, and what could not be judged. It writes nothing except the file of
-    --save. The exit codes are those of `audit`.
+    and changed files, files that no table lists, and everything that was not judged. It writes nothing except the file
+    of --save. The exit codes are those of `audit`; 3 also if folders could not be searched.
     """
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command
@@ -79,7 +79,7 @@ def scan(
     from lakeaudit.runtime.progress import progress_on
 
     s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
-    request = command.Request(init.place_of(place), s3, fail_on, format, save, price)
+    request = command.Request(init.place_of(place), s3, fail_on, format, save, price, endpoint)
     clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
     result = command.run(request, clients, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
     warn(result.warnings)

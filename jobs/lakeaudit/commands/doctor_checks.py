@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -23,7 +24,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.connections.aws_failures import explain, unreachable
 from lakeaudit.runtime.connections.reach import listens
-from lakeaudit.runtime.extras import EXTRAS, LEAST_SPARK, explain_missing, missing_of
+from lakeaudit.runtime.extras import EXTRAS, LEAST_SPARK, explain_missing, install_hint, missing_of
 from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
@@ -58,6 +59,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _java(env)
     yield _extras()
     yield from _spark()
+    yield from _required_extras(lake)
     lake, unexpanded = expanded(lake, clients)
     yield from (Check("inventories", "note", warning) for warning in unexpanded)
     yield from _credentials(lake, clients)
@@ -117,7 +119,7 @@ def _spark() -> Iterator[Check]:
     """Name the version of Spark, if there is one, and whether audits run on it."""
     if missing_of("spark"):
         return
-    found = version("pyspark")
+    found = _version_of_spark()
     if tuple(map(int, found.split(".")[:2])) >= LEAST_SPARK:
         yield Check("Spark", "ok", f"version {found}, which audits can use")
     else:
@@ -125,6 +127,28 @@ def _spark() -> Iterator[Check]:
         yield Check(
             "Spark", "note", f"version {found}: audits need at least {least}", "install a newer pyspark"
         )
+
+
+def _version_of_spark() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:  # a platform's Spark is only on the import path
+        return str(import_module("pyspark").__version__)
+
+
+def _required_extras(lake: Lake) -> Iterator[Check]:
+    """Name the extras that the lake file needs and that are not installed."""
+    formats = {manifest.kind for table in lake.tables for manifest in table.manifests}
+    required = {
+        "gates": lake.gates_required,
+        "alerts": lake.prometheus_textfile is not None,
+        "iceberg": "iceberg" in formats,
+        "hudi": "hudi" in formats,
+    }
+    for extra, wanted in required.items():
+        if wanted and (missing := missing_of(extra)):
+            what = f"the lake file needs it, and {', '.join(missing)} cannot be imported"
+            yield Check(f"extra {extra}", "bad", what, install_hint(extra))
 
 
 def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:

@@ -1,9 +1,9 @@
 """Search a location for tables and inventories, and write a commented lake file, for `lakeaudit init`."""
 
-import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import load_lake
 from lakeaudit.config.parsers import parse_location
-from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.errors import BadInput, LakeFileError, SourceError
 from lakeaudit.evidence.discovery import formats_of
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.registry import formats
@@ -43,6 +43,9 @@ class Surroundings:
         notes: lines about the bucket: versioning, lifecycle rules, configurations that could not be read.
         plain: folders of files that belong to no such table.
         searched: number of folders that were listed.
+        several: tables of more than one format, by location; `roots` has the first one.
+        unreadable: folders that could not be listed, with the reason.
+        skipped: number of partition folders, hidden folders and links that were not searched.
     """
 
     place: Location
@@ -52,6 +55,9 @@ class Surroundings:
     notes: tuple[str, ...]
     plain: tuple[Location, ...] = ()
     searched: int = 0
+    several: Mapping[Location, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: Mapping[Location, str] = field(default_factory=dict)
+    skipped: int = 0
 
 
 def place_of(text: str) -> Location:
@@ -77,32 +83,46 @@ def look_around(place: Location, clients: Clients, now: datetime) -> Surrounding
     """
     if place.is_local and not Path(place.spark_path).is_dir():
         raise BadInput(place.uri, "is not a folder", "name a folder that exists")
-    search = _Search(clients)
-    search.run(place)
-    about = (search.roots, search.is_complete)
-    more = (tuple(sorted(search.plain)), search.searched)
+    search = _Search(place, clients)
+    search.run()
+    found = Surroundings(
+        place,
+        search.roots,
+        search.is_complete,
+        (),
+        (),
+        tuple(sorted(search.plain)),
+        search.searched,
+        search.several,
+        search.unreadable,
+        search.skipped,
+    )
     if place.is_local:
-        return Surroundings(place, *about, (), (), *more)
+        return found
     notes: list[str] = []
     inventories = tuple(_inventories(place, clients, now, notes))
     notes.append(_note(lambda: _versioning(place, clients), "versioning"))
     notes.append(_note(lambda: _lifecycle(place, clients), "lifecycle"))
-    return Surroundings(place, *about, inventories, tuple(notes), *more)
+    return replace(found, inventories=inventories, notes=tuple(notes))
 
 
 @dataclass
 class _Search:
     """A search for tables and plain folders, level by level. Partitions and hidden folders are skipped."""
 
+    place: Location
     clients: Clients
     roots: dict[Location, str] = field(default_factory=dict)
     plain: set[Location] = field(default_factory=set)
     searched: int = 0
     is_complete: bool = True
+    several: dict[Location, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: dict[Location, str] = field(default_factory=dict)
+    skipped: int = 0
 
-    def run(self, place: Location) -> None:
+    def run(self) -> None:
         """Search all levels; also below table roots, since a table may contain other tables."""
-        level = [(place, False)]
+        level = [(self.place, False)]
         for _ in range(DEEPEST + 1):
             level = [
                 below for folder, inside in level for below in self._search_folder(folder, inside=inside)
@@ -115,15 +135,30 @@ class _Search:
             self.is_complete = False
             return
         self.searched += 1
-        names = [name for name in folders(self.clients, folder) if name]
-        if formats := formats_of(self.clients, folder, names):
+        try:
+            names = [name for name in folders(self.clients, folder) if name and not _is_link(folder, name)]
+            formats = formats_of(self.clients, folder, names)
+        except SourceError as error:
+            if folder == self.place:
+                raise
+            self.unreadable[folder] = error.what
+            return
+        if formats:
             self.roots[folder] = formats[0]
+        if len(formats) > 1:
+            self.several[folder] = formats
         within = inside or bool(formats)
         below = [name for name in names if not re.match(r"[._]|.*=", name)]
         if not within and (not names or any(re.match(r"[^._].*=", name) for name in names)):
             self.plain.add(folder)
         own = {"metadata"} if formats else set()
+        self.skipped += 0 if within else len(names) - len(below)
         yield from ((folder.join(name), within) for name in below if name not in own)
+
+
+def _is_link(folder: Location, name: str) -> bool:
+    """Return whether a local folder is a symbolic link, which no listing follows."""
+    return folder.is_local and Path(folder.spark_path, name).is_symlink()
 
 
 def _inventories(
@@ -196,7 +231,11 @@ def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, 
         raise BadInput(file, "exists already", "name another file with -o") from None
     except OSError as error:
         raise BadInput(file, error.strerror or "cannot be written", "name another file with -o") from None
-    load_lake(file, {})
+    try:
+        load_lake(file, {})
+    except LakeFileError:
+        Path(file).unlink()
+        raise
 
 
 def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
@@ -231,6 +270,9 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         lines.append(
             f"# There may be more tables: at most {DEEPEST} levels and {MOST_LISTINGS} folders are searched."
         )
+    lines += [
+        f"# Not listed: {_comment(place.uri)} ({_comment(why)})" for place, why in found.unreadable.items()
+    ]
     return "\n".join([*lines, "tables:", *_table_lines(found), *_plain_lines(found), ""])
 
 
@@ -266,8 +308,10 @@ def _table_lines(found: Surroundings) -> Iterator[str]:
         named = "" if known == ["delta"] else f", formats: [{', '.join(known)}]"
         yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]{named}}}"
         return
+    names = {root: _name(found.place, root) for root in found.roots}
+    uses = Counter(names.values())
     for root, kind in found.roots.items():
-        name = _text(_name(found.place, root))
+        name = _text(names[root] if uses[names[root]] == 1 else _comment(root.uri))
         yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: {kind}}}]}}"
     if not found.roots:
         yield f"  - {{name: {_text(_name(found.place, found.place))}, location: {_text(found.place.uri)}}}"
@@ -283,7 +327,14 @@ def _name(place: Location, root: Location) -> str:
 
 def _text(value: str) -> str:
     """Quote any text for YAML; `${` would be a variable of the lake file, so it is escaped as `$${`."""
-    return json.dumps(value.replace("${", "$${"))
+    return f'"{"".join(map(_escaped, value.replace("${", "$${")))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    code = ord(char)
+    return char if char.isprintable() else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def _comment(text: str) -> str:

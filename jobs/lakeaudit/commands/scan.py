@@ -1,10 +1,12 @@
 """Run `lakeaudit scan`: find the tables below a location and judge them once, without a lake file and results."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -21,22 +23,26 @@ from lakeaudit.commands.init import (
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.errors import CannotAudit, SourceError
-from lakeaudit.formatting import number, size
+from lakeaudit.errors import BadInput, CannotAudit, SourceError
+from lakeaudit.formatting import number, visible
+from lakeaudit.formatting import size as size_text
 from lakeaudit.keys import Location
 from lakeaudit.report import summary
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:
     from lakeaudit.report.page_data import PageData
 
-UNNEEDED = ("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload")
-"""Kinds of files that no table needs."""
-A_GB_MONTH = 0.023
-"""Dollars for a GB (10^9 bytes) and month: list price of S3 Standard in us-east-1, for the first 50 TB."""
+UNLISTED = ("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload")
+"""Kinds of files that no table lists."""
+A_GIB_MONTH = 0.023
+"""Dollars for a GiB and month: list price of S3 Standard in us-east-1, for the first 50 TB."""
+NAMED = 3
+"""Places that a line names."""
 LAKE_FILE = "lake.yaml"
 
 
@@ -49,7 +55,8 @@ class Request:
     fail_on: str = "critical"
     format: str = "text"
     save: str | None = None
-    price: float = A_GB_MONTH
+    price: float | None = None
+    endpoint: str | None = None
 
 
 def run(
@@ -70,8 +77,13 @@ def run(
     if not found.roots:
         raise _no_table(found)
     if request.save:
+        if Path(request.save).exists():
+            raise BadInput(request.save, "exists already", "name another file with --save")
         write_lake_file(found, request.save, results_beside(request.place, Path.cwd()), {**request.s3})
-    with TemporaryDirectory(prefix="lakeaudit-scan-", dir=scratch_root()) as folder:
+    with (
+        TemporaryDirectory(prefix="lakeaudit-scan-", dir=scratch_root()) as folder,
+        at_interrupt(partial(rmtree, folder)),
+    ):
         lake = _lake_in(Path(folder), found, request.s3)
         outcome = _audited(lake, clock, progress)
         results = Results(lake.results, clients_of(lake), lake.name)
@@ -79,7 +91,8 @@ def run(
         named = request.save or LAKE_FILE
         page = gather(results, results.run(outcome.run_id), named, clock(), WORST_SHOWN, names, drawn=False)
         verdict = _print(request, found, page, out)
-    code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
+    left_out = 3 if found.several or found.unreadable or not found.is_complete else 0
+    code = highest(outcome.exit_code, left_out, 1 if fails(outcome.pressing, request.fail_on) else 0)
     return CommandResult(verdict, code, warnings=outcome.warnings)
 
 
@@ -101,6 +114,8 @@ def _lake_in(folder: Path, found: Surroundings, s3: Mapping[str, str]) -> Lake:
     """Return a lake of all tables, whose results are in the folder; a live audit reads no inventory."""
     file = folder / LAKE_FILE
     write_lake_file(replace(found, inventories=()), str(file), str(folder / "results"), {**s3})
+    with file.open("a", encoding="utf-8") as out:
+        out.write("defaults: {grace: 0s}   # the live check decides about new files\n")
     return load_lake(str(file), {})
 
 
@@ -127,82 +142,130 @@ def _print(request: Request, found: Surroundings, page: "PageData", out: TextIO)
 
     from lakeaudit.explain import text_output
 
-    unneeded = unneeded_of(page.totals)
     verdict = text_output.verdict_line(page)
+    if found.unreadable or not found.is_complete:
+        verdict += "; the location was not searched completely"
     if request.format == "json":
-        print(json.dumps(_as_json(found, page, unneeded, request.price, verdict)), file=out)
+        print(json.dumps(_as_json(found, page, request, verdict), default=str), file=out)
         return verdict
-    lines = _unneeded_lines(unneeded, request.price)
-    text_output.scan(Console(file=out, highlight=False), page, lines, _next_commands(request, page))
-    if not found.is_complete:
-        print(
-            f"There may be more tables: at most {DEEPEST} levels and {MOST_LISTINGS} folders are searched.",
-            file=out,
-        )
+    console = Console(file=out, highlight=False)
+    text_output.scan(
+        console, page, _unlisted_lines(request, page), [*_left_out(found)], _next_commands(request, page)
+    )
     return verdict
 
 
-def unneeded_of(totals: Sequence[Mapping[str, Any]]) -> dict[str, summary.Stake]:
-    """Return by kind the files that no table needs, and their bytes."""
-    lines = [line for line in summary.by_kind(totals) if line.name in UNNEEDED]
-    return {line.name: line.stake for line in lines}
+def _left_out(found: Surroundings) -> Iterator[str]:
+    """Yield lines about everything below the location that was not judged."""
+    if found.plain:
+        yield f"not judged: {_some(found.plain)} with files, but without a table log"
+    for place, formats in found.several.items():
+        yield f"judged only as {formats[0]}: {visible(place.uri)}, which is also a table of {', '.join(formats[1:])}"
+    for place, why in [*found.unreadable.items()][:NAMED]:
+        yield f"not searched: {visible(place.uri)}: {why}"
+    if len(found.unreadable) > NAMED:
+        yield f"not searched: {number(len(found.unreadable) - NAMED, 'more folder')} that cannot be listed"
+    if found.skipped:
+        yield f"not searched: {number(found.skipped, 'partition or hidden folder')} outside of tables"
+    if not found.is_complete:
+        yield f"not searched: folders below {DEEPEST} levels, or after {MOST_LISTINGS} folders"
 
 
-def _unneeded_lines(unneeded: Mapping[str, summary.Stake], price: float) -> list[str]:
-    if not unneeded:
-        return ["none found; files that are too young to judge do not count"]
-    lines = [
-        f"{kind}: {number(stake.files.known, 'file')}, {size(stake.bytes.known)}"
-        for kind, stake in unneeded.items()
-    ]
-    at = "the list price of S3 Standard" if price == A_GB_MONTH else "the given price"
-    cost = (
-        f"{dollars(_bytes_of(unneeded), price)} dollars a month at {at} ({price} dollars for a GB and month)"
-    )
-    return [*lines, f"together {cost}"]
+def _some(places: Sequence[Location]) -> str:
+    named = ", ".join(visible(place.uri) for place in places[:NAMED])
+    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    return f"{number(len(places), 'folder')} ({named}{more})"
 
 
-def _bytes_of(unneeded: Mapping[str, summary.Stake]) -> int:
-    return sum(stake.bytes.known or 0 for stake in unneeded.values())
+@dataclass(frozen=True)
+class Unlisted:
+    """Files that no table lists: their number and bytes by kind; those of tables with losses may be needed."""
+
+    kinds: Mapping[str, tuple[int, int]]
+    doubtful: int
+    unknown: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for _, size in self.kinds.values())
 
 
-def dollars(size: int, price: float) -> str:
-    """Return the price of so many bytes for a month."""
-    return f"{size / 1e9 * price:,.2f}"
+def unlisted_of(totals: Sequence[Mapping[str, Any]]) -> Unlisted:
+    """Sum up files that no table lists, without those of tables that lost files or states."""
+    losing = {row["table_name"] for row in totals if row["severity"] == "critical"}
+    rows = [row for row in totals if row["kind"] in UNLISTED]
+    kinds: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        if row["table_name"] not in losing:
+            files, size = kinds.get(row["kind"], (0, 0))
+            kinds[row["kind"]] = (files + (row["files"] or 0), size + (row["bytes_at_stake"] or 0))
+    doubtful = sum(row["files"] or 0 for row in rows if row["table_name"] in losing)
+    unknown = sum(row["files"] or 0 for row in rows if row["bytes_at_stake"] is None)
+    return Unlisted(kinds, doubtful, unknown)
+
+
+def _unlisted_lines(request: Request, page: "PageData") -> Iterator[str]:
+    unlisted = unlisted_of(page.totals)
+    for kind, (files, size) in unlisted.kinds.items():
+        yield f"{kind}: {number(files, 'file')}, {size_text(size)}"
+    if (cost := dollars(request, unlisted.bytes)) is not None and unlisted.bytes:
+        which = "the given price" if request.price is not None else "the list price of S3 Standard"
+        yield f"together at most {cost:,.2f} dollars a month at {which}"
+    if unlisted.unknown:
+        yield f"{number(unlisted.unknown, 'file')} of unknown size not included"
+    if unlisted.doubtful:
+        yield f"{number(unlisted.doubtful, 'file')} of tables with losses not included: repair these tables first"
+    if not unlisted.kinds and not unlisted.doubtful:
+        yield "none found; files that are too young to judge do not count"
+
+
+def dollars(request: Request, size: int) -> float | None:
+    """Return the price of so many bytes for a month; None if no price is known."""
+    on_aws = request.place.is_in_s3 and not request.s3
+    price = request.price if request.price is not None else A_GIB_MONTH if on_aws else None
+    return None if price is None else size / 2**30 * price
 
 
 def _next_commands(request: Request, page: "PageData") -> list[str]:
-    place = operand(request.place.path_or_uri)
-    first = [] if request.save else [f"lakeaudit scan {place} --save {LAKE_FILE}"]
+    place, lake = operand(request.place.path_or_uri), operand(page.lake)
+    endpoint = f" --endpoint {operand(request.endpoint)}" if request.endpoint else ""
+    commands = [] if request.save else [f"lakeaudit scan {place}{endpoint} --save {LAKE_FILE}"]
+    commands.append(f"lakeaudit audit {lake}")
     worst = next((row for row in page.findings if row["bucket"] is not None and row["key"]), None)
-    lake = operand(page.lake)
     if worst is not None:
         where = Location(worst["bucket"], worst["key"]).path_or_uri
-        first.append(f"lakeaudit explain {lake} {operand(where)}")
-    return [*first, f"lakeaudit audit {lake}"]
+        commands.append(f"lakeaudit explain {lake} {operand(where)}")
+    return commands
 
 
-def _as_json(
-    found: Surroundings, page: "PageData", unneeded: Mapping[str, summary.Stake], price: float, verdict: str
-) -> dict[str, Any]:
-    kinds = [
-        {
-            "kind": line.name,
-            "severity": line.worst,
-            "findings": line.stake.findings,
-            "files": line.stake.files.known,
-            "rows": line.stake.rows.known,
-            "bytes": line.stake.bytes.known,
-        }
-        for line in summary.by_kind(page.totals)
-    ]
+_FINDING = (
+    "kind",
+    "severity",
+    "table_name",
+    "bucket",
+    "key",
+    "rows_at_stake",
+    "bytes_at_stake",
+    "recoverable",
+)
+
+
+def _as_json(found: Surroundings, page: "PageData", request: Request, verdict: str) -> dict[str, Any]:
+    unlisted = unlisted_of(page.totals)
+    cost = dollars(request, unlisted.bytes)
     return {
         "place": found.place.uri,
         "tables": len(found.roots),
-        "all_found": found.is_complete,
         "verdict": verdict,
-        "kinds": kinds,
-        "unneeded_bytes": _bytes_of(unneeded),
-        "unneeded_dollars_a_month": round(_bytes_of(unneeded) / 1e9 * price, 2),
+        "kinds": [
+            {"kind": line.name, "severity": line.worst, "findings": line.stake.findings,
+             "files": line.stake.files.known, "rows": line.stake.rows.known, "bytes": line.stake.bytes.known}
+            for line in summary.by_kind(page.totals)
+        ],
+        "findings": [{name: row[name] for name in _FINDING} for row in page.findings],
+        "all_findings": page.finding_count,
+        "unlisted_bytes": unlisted.bytes,
+        "unlisted_dollars_a_month": None if cost is None else round(cost, 2),
         "judged": {row["table_name"]: row["status"] for row in page.coverage if row["axis"] == "content"},
-    }
+        "left_out": [*_left_out(found)],
+    }  # fmt: skip

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from lakeaudit.engine.chunks import FINGERPRINTS, KEPT, WHOLE, Reading
@@ -61,14 +62,19 @@ class SparkEngine:
         self._at_once = at_once
         self._threads = os.cpu_count() or 1
         self._here = InProcessEngine(self._threads)
-        self._used = False
+        self._spark_jobs: SparkJobs | None = None
+        self._starting = Lock()
 
-    @cached_property
+    @property
     def _jobs(self) -> "SparkJobs":
-        from lakeaudit.engine.spark_jobs import SparkJobs  # few audits need Spark, and its import takes long
+        with self._starting:  # readers run in several threads
+            if self._spark_jobs is None:
+                from lakeaudit.engine.spark_jobs import (
+                    SparkJobs,  # few audits need Spark, and its import takes long
+                )
 
-        self._used = True
-        return SparkJobs(self._session)
+                self._spark_jobs = SparkJobs(self._session)
+            return self._spark_jobs
 
     @cached_property
     def _memory_here(self) -> int:
@@ -142,8 +148,8 @@ class SparkEngine:
 
     def close(self) -> None:
         """Release the frames that Spark persists."""
-        if self._used:
-            self._jobs.close()
+        if self._spark_jobs is not None:
+            self._spark_jobs.close()
 
     def _is_small(self, rows: Sequence[Part | BufferedRows], reading: Reading = WHOLE) -> bool:
         """Whether this process handles the rows faster than Spark tasks."""

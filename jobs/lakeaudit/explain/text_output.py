@@ -5,7 +5,7 @@ markup, and characters that are invisible or move the cursor are escaped (`forma
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -96,17 +96,31 @@ def audit(console: Console, page: PageData) -> None:
     _audit(console, page, size)
 
 
-def scan(console: Console, page: PageData, unneeded: Sequence[str], commands: Sequence[str]) -> None:
-    """Print the worst findings, the data that no table needs, the coverage and the next commands."""
+def scan(
+    console: Console,
+    page: PageData,
+    unlisted: Iterable[str],
+    left_out: Iterable[str],
+    commands: Iterable[str],
+) -> None:
+    """Print the worst findings, the files that no table lists, the coverage and the next commands."""
     size = Size()
     if page.totals:
         title(console, "Findings")
         console.print(_kinds(page, size.kinds, console.width))
-        _worst(console, page, Size(steps=False))
-    title(console, "Data that no table needs")
-    for each in unneeded:
+        title(console, "Worst findings")
+        for row in page.findings:
+            finding(console, row, page.place(row))
+            if text := recovery.of_finding(row):
+                line(console, plain(text, "dim"), indent=3)
+        if rest := page.finding_count - len(page.findings):
+            line(console, plain(f"and {formatting.number(rest, 'more finding')}", "dim"), indent=1)
+    title(console, "Files that no table lists")
+    for each in unlisted:
         line(console, plain(each), indent=1)
     _judged(console, page, size)
+    for each in left_out:
+        line(console, plain(each, STYLES["warning"]), indent=1)
     title(console, "Next")
     for each in commands:
         line(console, plain(each), indent=1)

@@ -6,10 +6,11 @@ JSON, and ends with its answer. If it cannot be started, or does not answer, thi
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -41,8 +42,7 @@ def checker() -> Iterator[Checker]:
     try:
         yield partial(_ask, process)
     finally:
-        process.kill()
-        process.communicate()
+        _end(process)
 
 
 def check_here(profiles: Mapping[str, Profile]) -> list[Broken]:
@@ -56,26 +56,37 @@ def _start() -> "subprocess.Popen[str] | None":
     """Start the second process with the same packages; None if that is impossible."""
     try:
         return subprocess.Popen(  # noqa: S603 - this program
-            [sys.executable, "-m", __name__],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            [sys.executable, "-P", "-m", __name__],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, map(str, sys.path)))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,  # Ctrl-C ends the audit, and the audit ends it
         )
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return None
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """Kill the second process and all that it started."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+        process.communicate(timeout=5)
 
 
 def _ask(process: "subprocess.Popen[str]", profiles: Mapping[str, Profile]) -> list[Broken]:
     try:
         asked = [(gate, suite_of(gate), profile) for gate, profile in profiles.items()]
         answer, _ = process.communicate(json.dumps(asked), timeout=PATIENCE)
-        found = json.loads(answer)
-    except (OSError, ValueError, TypeError, subprocess.TimeoutExpired):
+        checked, found = json.loads(answer)
+        broken = [
+            Broken(**{**each, "where": (*each["where"],), "failed": (*each["failed"],)}) for each in found
+        ]
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, subprocess.TimeoutExpired):
         return check_here(profiles)
-    return [Broken(**{**each, "where": (*each["where"],), "failed": (*each["failed"],)}) for each in found]
+    return broken if process.returncode == 0 and checked == [*profiles] else check_here(profiles)
 
 
 def main() -> None:
@@ -83,7 +94,7 @@ def main() -> None:
     great_expectations()
     asked = json.load(sys.stdin)
     found = [asdict(broken) for gate, suite, profile in asked for broken in check_suite(gate, suite, profile)]
-    json.dump(found, sys.stdout)
+    json.dump([[gate for gate, _, _ in asked], found], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,14 @@ PROFILES = {
 }
 
 
+SILENT = (
+    "exit 1",
+    "cat > /dev/null; echo '['", "exec sleep 60", "sleep 60", "echo '[]'", "echo '[[], []]'", "echo '[[1], [2]]'",
+    "echo '{}'", """echo '[["sources", "findings"], []]'; exit 1""",
+)  # fmt: skip
+"""Programs that give no answer, or a wrong one."""
+
+
 @pytest.fixture
 def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Great Expectations as it is when a command begins; this process loaded it before."""
@@ -42,7 +50,7 @@ def test_both_processes_give_the_same_answer() -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-@pytest.mark.parametrize("code", ["exit 1", "cat > /dev/null; echo '['", "exec sleep 60", "echo '[]x'"])
+@pytest.mark.parametrize("code", SILENT)
 def test_a_second_process_that_does_not_answer_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str
 ) -> None:
@@ -53,10 +61,24 @@ def test_a_second_process_that_does_not_answer_changes_nothing(
 
 
 @pytest.mark.usefixtures("unloaded")
+def test_modules_of_the_working_folder_are_not_imported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = check_here(PROFILES)
+    sys.modules.pop("great_expectations", None)
+    for name in ("great_expectations", "pandas", "json"):
+        (tmp_path / f"{name}.py").write_text("import os; os.write(1, b'[[], []]'); os._exit(0)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(second_process, "check_here", lambda _: pytest.fail("the second process answers"))
+    with checker() as check:
+        assert check(PROFILES) == expected
+
+
+@pytest.mark.usefixtures("unloaded")
 def test_a_program_that_cannot_be_started_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for executable in (str(tmp_path / "gone"), ""):
+    for executable in (str(tmp_path / "gone"), "", None):
         monkeypatch.setattr(sys, "executable", executable)
         with checker() as check:
             assert check is check_here

@@ -12,6 +12,9 @@ from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
+_TO_DECIDE = (*TO_UNDO, FAILED)
+"""Statuses of steps whose objects are read again."""
+
 
 def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
     """Reverse the steps of a plan that were done; return their results.
@@ -27,11 +30,10 @@ def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
             if tally.is_over:
                 break
             of_batch = recorded.get(number, {})
-            if any(status in TO_UNDO for status in of_batch):
-                done = _undo_batch(run, number, steps, tally)
-                tally.add({action_id: each for action_id, each in done.items() if not _had_no_effect(each)})
+            if any(status in _TO_DECIDE for status in of_batch):
+                tally.add(_undo_batch(run, number, steps, tally))
             else:
-                tally.counts.update({status: n for status, n in of_batch.items() if status != FAILED})
+                tally.counts.update(of_batch)
             log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
     return tally
 
@@ -41,7 +43,7 @@ def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> d
     done = run.journal.batch(number)
     recorded = [step for step in steps if step.action_id in done]
     for together in reversed(in_order(recorded)):
-        begun = [step for step in together if done[step.action_id].status in TO_UNDO]
+        begun = [step for step in together if done[step.action_id].status in _TO_DECIDE]
         done = _undo_together(run, number, recorded, begun, done, tally)
     return done
 
@@ -79,11 +81,6 @@ def _to_try_again(done: Mapping[str, StepResult]) -> dict[str, StepResult]:
     return {**done, **{action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}}
 
 
-def _had_no_effect(done: StepResult) -> bool:
-    """Return whether the store refused the step itself, so that there is nothing to reverse."""
-    return done.status == FAILED and done.undo is None
-
-
 def _is_to_do(done: StepResult) -> bool:
     """Return whether a step has to be reversed now; if its state cannot be read, the record has an error."""
     return done.status == UNDOING and done.error is None
@@ -95,7 +92,7 @@ def _decide(run: Run, reader: StateReader, step: Step, before: StepResult) -> St
     if isinstance(state, Unreadable):
         return replace(before, error=state.why)
     undo = before.undo
-    if before.status == STARTED:
+    if before.status in (STARTED, FAILED):  # a store may complete a request that it seemed to refuse
         undo = action.outcome(step, state, (before.undo or {}).get("written"))
     if undo is None:
         return StepResult(UNDONE, "it was not done", at=run.clock())

@@ -68,7 +68,7 @@ _NAMED = f"""
     SELECT * EXCLUDE (base, name), base.file_id <> '' AS is_base, left(path, -length(name) - 1) AS folder,
         CASE WHEN is_base THEN base ELSE regexp_extract(name, '{_LOG}', {_PARTS}) END AS named
     FROM (SELECT *, regexp_extract(name, '{_BASE}', {_PARTS}) AS base
-        FROM (SELECT *, parse_filename(path, false, '/') AS name FROM listed WHERE path <> ''))"""
+        FROM (SELECT *, parse_filename(path, false, 'forward_slash') AS name FROM listed WHERE path <> ''))"""
 """LISTED rows with the parts of their names, which are empty in names of other forms."""
 _ODD = f"""
     SELECT DISTINCT write FROM listed

@@ -100,7 +100,7 @@ _NOTES = f"""
         WHERE other IS NOT NULL),
     judged AS (
         SELECT table_name, instant, file_group, coalesce(exact, false) AND merged.file_group IS NULL AS exact, records,
-            contains(parse_filename(file_group, false, '/'), '.') AS is_path,
+            contains(parse_filename(file_group, false, 'forward_slash'), '.') AS is_path,
             known.file_group IS NULL AND NOT is_path AS unknown, CASE WHEN NOT is_path THEN other END AS other
         FROM named LEFT JOIN newest USING ({_GROUP}, instant) LEFT JOIN merged USING ({_GROUP}, instant)
         LEFT JOIN again USING ({_GROUP}, instant)

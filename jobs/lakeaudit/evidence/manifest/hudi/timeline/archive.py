@@ -8,11 +8,12 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeaudit.evidence.avro.blocks import LARGEST_PLAIN, Torn, container, header_of, plain_blocks
+from lakeaudit.evidence.avro.blocks import Torn, container, header_of, plain_blocks
 from lakeaudit.evidence.avro.columns import AT_ONCE, Piece, column, decode, pieces
 from lakeaudit.evidence.avro.layout import Layout, layout_of
 from lakeaudit.evidence.avro.records import open_avro
@@ -36,6 +37,8 @@ _ROWS = 100
 """Instants that are decoded together."""
 _FEW = 1 << 16
 """Bytes that take longer to decode into columns than one by one."""
+LARGEST_WRITE = 1 << 27
+"""Bytes of an unpacked write; larger ones are read entry by entry."""
 _COLUMNS = ["instantTime", "completionTime", "action", "metadata"]
 
 
@@ -70,21 +73,25 @@ def archived_instants(content: bytes, layout: int) -> Iterator[ArchivedInstants]
 
 
 def _of_log(content: bytes) -> Iterator[ArchivedInstants]:
-    for schema, records in _together(avro_blocks(content)):
-        decoded = _decoded_entries(schema, records)
-        yield from _entries_one_by_one(schema, records) if decoded is None else [decoded]
+    for schema, blocks in _together(avro_blocks(content)):
+        decoded = _decoded_entries(schema, [record for block in blocks for record in block])
+        if decoded is not None:
+            yield decoded
+            continue
+        for block in blocks:
+            yield from _entries_one_by_one(schema, block)
 
 
-def _together(blocks: Iterator[tuple[bytes, list[bytes]]]) -> Iterator[tuple[bytes, list[bytes]]]:
+def _together(blocks: Iterator[tuple[bytes, list[bytes]]]) -> Iterator[tuple[bytes, list[list[bytes]]]]:
     """Join blocks with the same schema: most have one entry. An error of `blocks` comes after all before it."""
-    schema, held, room = b"", list[bytes](), AT_ONCE
+    schema, held, room = b"", list[list[bytes]](), AT_ONCE
     try:
         for other, records in blocks:
             if held and (other != schema or room <= 0):
                 yield schema, held
                 held, room = [], AT_ONCE
             schema, room = other, room - sum(map(len, records))
-            held += records
+            held.append(records)
     except Torn:
         if held:
             yield schema, held
@@ -111,6 +118,9 @@ def _decoded_entries(schema: bytes, records: Sequence[bytes]) -> ArchivedInstant
         layout = layout_of(schema)
     except Torn:
         return None
+    nodes = (layout.root.fields.get(field) for field in {*_FIELDS.values()})
+    if any(found is not None and found[1].kind != "record" for found in nodes):
+        return None
     (entries,) = decode(layout, [Piece(len(records), tuple(records), size)])
     return None if isinstance(entries, Torn) else _columns_of_entries(schema, layout, records, entries)
 
@@ -126,7 +136,7 @@ def _columns_of_entries(
         record, node = column(layout, entries, field)
         if state in _DONE and node is not None and node.kind == "record" and record[row].is_valid:
             rows.setdefault(field, {})[row] = len(instants)
-            read = partial(_entry_record, schema, records[row], field)
+            read = partial(_entry_record, schema, records[row], field, (begin, action, state))
             instants.append(ArchivedInstant(in_order(str(begin)), "", str(action), read))
     writes = (
         write_columns(layout, entries.take(list(each)), list(each.values()), field)
@@ -136,50 +146,66 @@ def _columns_of_entries(
     return ArchivedInstants(tuple(instants), tuple(each for each in writes if each is not None))
 
 
-def _entry_record(schema: bytes, content: bytes, field: str) -> Record:
-    entry = next(open_avro(container(schema, [content])).records)
-    record: Record = entry[field]
+def _entry_record(schema: bytes, content: bytes, field: str, names: tuple[Any, ...]) -> Record:
+    """Decode an entry alone; it has to be the one that the columns have at its place."""
+    entry = next(open_avro(container(schema, [content])).records, {})
+    record = entry.get(field)
+    if not isinstance(record, dict) or tuple(entry.get(name) for name in _NAMES) != names:
+        raise Torn("its entries are not where its block says")
     return record
 
 
 def _of_parquet(content: bytes) -> Iterator[ArchivedInstants]:
-    held: list[tuple[ArchivedInstant, bytes]] = []
     try:
         file = pq.ParquetFile(io.BytesIO(content))
-        for batch in file.iter_batches(_ROWS, columns=_COLUMNS):
-            for row in batch.to_pylist():
-                if row["metadata"] and row["action"] in ACTIONS:
-                    begin, done = in_order(row["instantTime"]), in_order(row["completionTime"] or "")
-                    read = partial(record_of, row["metadata"])
-                    held.append((ArchivedInstant(begin, done, row["action"], read), row["metadata"]))
+        batches = file.iter_batches(_ROWS, columns=_COLUMNS)
+        while (batch := next(batches, None)) is not None:
+            held = [
+                _instant_of(row) for row in batch.to_pylist() if row["metadata"] and row["action"] in ACTIONS
+            ]
             yield _decoded_writes(held)
-            held = []
     except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
-        if held:
-            yield _decoded_writes(held)
         raise Torn("it is incomplete or damaged") from error
 
 
+def _instant_of(row: dict[str, Any]) -> tuple[ArchivedInstant, bytes]:
+    content = row["metadata"]
+    if not isinstance(content, bytes):
+        raise TypeError("no bytes")
+    begin, done = in_order(row["instantTime"]), in_order(row["completionTime"] or "")
+    return ArchivedInstant(begin, done, row["action"], partial(record_of, content)), content
+
+
 def _decoded_writes(held: Sequence[tuple[ArchivedInstant, bytes]]) -> ArchivedInstants:
-    """Decode the contents of writes together if they have the same schema."""
+    """Decode the contents of writes together if they have the same schema, about `AT_ONCE` bytes at a time."""
+    writes: list[WriteColumns] = []
     alike: dict[bytes, list[tuple[int, Piece]]] = {}
+    room = AT_ONCE
     large = sum(len(content) for _, content in held) >= _FEW
     for number, (instant, content) in enumerate(held if large else ()):
         if instant.action in WRITES and (found := _only_record(content)) is not None:
             alike.setdefault(found[0], []).append((number, found[1]))
-    writes = [columns for schema, each in alike.items() for columns in _columns_of(layout_of(schema), each)]
+            room -= found[1].size
+        if room <= 0:
+            writes += _columns_of_all(alike)
+            alike, room = {}, AT_ONCE
+    writes += _columns_of_all(alike)
     return ArchivedInstants(tuple(instant for instant, _ in held), tuple(writes))
 
 
+def _columns_of_all(alike: dict[bytes, list[tuple[int, Piece]]]) -> list[WriteColumns]:
+    return [columns for schema, each in alike.items() for columns in _columns_of(layout_of(schema), each)]
+
+
 def _only_record(content: bytes) -> tuple[bytes, Piece] | None:
-    """Return the schema and the bytes of the one record of an Avro file; None for others."""
+    """Return the schema and the bytes of the one record of an Avro file; None for others, and for larger ones."""
     try:
         header = header_of(content)
-        (piece,) = pieces(plain_blocks(content, header), LARGEST_PLAIN)
+        (piece,) = pieces(plain_blocks(content, header), LARGEST_WRITE)
         layout_of(schema := header.values["avro.schema"])
     except (Torn, ValueError):
         return None
-    return (schema, piece) if piece.count == 1 else None
+    return (schema, piece) if piece.count == 1 and piece.size < LARGEST_WRITE else None
 
 
 def _columns_of(layout: Layout, packed: Sequence[tuple[int, Piece]]) -> Iterator[WriteColumns]:

@@ -104,7 +104,7 @@ def _listed(nested: _Nested) -> pa.Table:
 
 
 def _replaced(nested: _Nested) -> pa.Table:
-    if nested.node is not None and nested.node.kind not in _TEXT:
+    if nested.node is not None and (nested.node.kind not in _TEXT or "logicalType" in nested.node.declared):
         raise _OtherSchema
     return pa.Table.from_arrays([nested.writes, nested.keys, nested.values], schema=REPLACED)
 

@@ -289,7 +289,7 @@ def _named_by_files(
             ANTI JOIN accounted ON judged_table = accounted.of_table AND begin = accounted.instant
             WHERE written IS NOT NULL)
         SELECT judged_table, instant, min(written) AS oldest, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
-            list(parse_filename(key, false, '/') ORDER BY key)[1:{SAMPLES}] AS sample
+            list(parse_filename(key, false, 'forward_slash') ORDER BY key)[1:{SAMPLES}] AS sample
         FROM unknown GROUP BY judged_table, instant
         QUALIFY row_number() OVER (PARTITION BY judged_table ORDER BY instant DESC NULLS FIRST) <= {MOST_NAMED}
         ORDER BY judged_table, instant"""
