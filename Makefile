@@ -32,11 +32,7 @@ bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|
 check-page: install ## look at the report page in a headless Chromium
 	@$(BIN)/pytest -m page
 
-check-check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
-	@requirements/install-spark.sh $(or $(VERSION),3.5)
-	@SPARK_PYTHON=$(CURDIR)/.venv-spark-$(or $(VERSION),3.5)/bin/python $(BIN)/pytest tests/spark/test_cluster.py -m "not soak"
-
-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
+check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
 	@requirements/install-airflow.sh
 	@$(BIN)/pytest -m airflow
 

@@ -42,6 +42,15 @@ def test_the_exit_codes_are_those_of_the_help() -> None:
     assert documented == re.findall(r"^ +(\d+)  ", frame.EXIT_CODES, re.MULTILINE)
 
 
+def test_each_target_of_make_is_defined_once_and_documents_name_only_targets() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert sorted(targets) == sorted(phony.split())
+    named = {name for path in DOCUMENTS for name in re.findall(r"`make ([a-z-]+)", path.read_text("utf-8"))}
+    assert {"test", "demo", "check-airflow", "check-spark"} <= named <= {*targets}
+
+
 SHORT = 55
 """Most characters of a first sentence that the list of commands prints completely."""
 
