@@ -8,10 +8,7 @@ venv=.venv-airflow
 
 packages="$(cat requirements/airflow.lock | cksum)"
 if ! stamped .installed "$packages"; then
-    say "setting up $venv (a minute or two, once)"
-    use_own_network
-    rm -rf "$venv"
-    .venv/bin/uv venv --quiet --python .venv/bin/python "$venv" || fail "$venv cannot be made"
+    other_venv .venv/bin/python
     attempt "installing Airflow" .venv/bin/uv pip sync --quiet --compile-bytecode --python "$venv/bin/python" \
         --require-hashes --build-constraints requirements/airflow.lock requirements/airflow.lock
     stamp .installed "$packages"

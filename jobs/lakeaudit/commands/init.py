@@ -217,8 +217,10 @@ def _lifecycle(place: Location, clients: Clients) -> str:
     return f"{number(len(rules), 'lifecycle rule')}{more}"
 
 
-def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, str]) -> None:
-    """Write a new lake file.
+def write_lake_file(
+    found: Surroundings, file: str, results: str, endpoint: str | None, *, option: str = "-o"
+) -> None:
+    """Write a new lake file; `option` names the file on the command line.
 
     Raises:
         BadInput: the file exists already, or cannot be written.
@@ -226,11 +228,13 @@ def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, 
     """
     try:
         with Path(file).open("x", encoding="utf-8") as out:
-            out.write(lake_text(found, results, s3))
+            out.write(lake_text(found, results, endpoint))
     except FileExistsError:
-        raise BadInput(file, "exists already", "name another file with -o") from None
+        raise BadInput(file, "exists already", f"name another file with {option}") from None
     except OSError as error:
-        raise BadInput(file, error.strerror or "cannot be written", "name another file with -o") from None
+        raise BadInput(
+            file, error.strerror or "cannot be written", f"name another file with {option}"
+        ) from None
     try:
         load_lake(file, {})
     except LakeFileError:
@@ -238,7 +242,7 @@ def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, 
         raise
 
 
-def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
+def lake_text(found: Surroundings, results: str, endpoint: str | None) -> str:
     """Return the text of the lake file, with comments about the search."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", found.place.key.rpartition("/")[2] or found.place.bucket).strip(
         "-"
@@ -249,8 +253,8 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         f"lake: {_text(name or 'lake')}",
         f"results: {_text(results)}   # outside of the lake; s3://bucket/prefix for a nightly audit",
     ]
-    if s3:
-        lines.append(f"s3: {{{', '.join(f'{key}: {value}' for key, value in s3.items())}}}")
+    if endpoint:
+        lines.append(f"s3: {{endpoint: {_text(endpoint)}, path_style: true}}")
     lines += [
         "",
         "# Lists of the objects in storage.",

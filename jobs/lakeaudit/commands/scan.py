@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.advice.command_lines import operand
-from lakeaudit.commands.audit import WORST_SHOWN, fails, highest
+from lakeaudit.audit.preflight import first_of
+from lakeaudit.commands.audit import WORST_SHOWN, fails, highest, run_audit
 from lakeaudit.commands.init import (
     DEEPEST,
     MOST_LISTINGS,
@@ -20,12 +21,12 @@ from lakeaudit.commands.init import (
     results_beside,
     write_lake_file,
 )
-from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.errors import BadInput, CannotAudit, SourceError
+from lakeaudit.errors import CannotAudit, SourceError
 from lakeaudit.formatting import number, visible
 from lakeaudit.formatting import size as size_text
+from lakeaudit.gates.expectation_suites import Broken
 from lakeaudit.keys import Location
 from lakeaudit.report import summary
 from lakeaudit.runtime.connections.aws import Clients
@@ -48,15 +49,14 @@ LAKE_FILE = "lake.yaml"
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of the command. `s3` has the settings of an endpoint other than AWS, as YAML."""
+    """The arguments of the command; an `endpoint` is that of a store other than AWS."""
 
     place: Location
-    s3: Mapping[str, str]
+    endpoint: str | None = None
     fail_on: str = "critical"
     format: str = "text"
     save: str | None = None
     price: float | None = None
-    endpoint: str | None = None
 
 
 def run(
@@ -68,6 +68,7 @@ def run(
         CannotAudit: there is no table, or the location cannot be read.
         BadInput: the local folder does not exist, or the file to save exists already.
     """
+    from lakeaudit.audit.plan import Options
     from lakeaudit.report.gather import gather
     from lakeaudit.results.read import Results
 
@@ -77,16 +78,16 @@ def run(
     if not found.roots:
         raise _no_table(found)
     if request.save:
-        if Path(request.save).exists():
-            raise BadInput(request.save, "exists already", "name another file with --save")
-        write_lake_file(found, request.save, results_beside(request.place, Path.cwd()), {**request.s3})
+        results_place = results_beside(request.place, Path.cwd())
+        write_lake_file(found, request.save, results_place, request.endpoint, option="--save")
     with (
         TemporaryDirectory(prefix="lakeaudit-scan-", dir=scratch_root()) as folder,
         at_interrupt(partial(rmtree, folder)),
     ):
-        lake = _lake_in(Path(folder), found, request.s3)
-        outcome = _audited(lake, clock, progress)
-        results = Results(lake.results, clients_of(lake), lake.name)
+        lake = _lake_in(Path(folder), found, request.endpoint)
+        clients = clients_of(lake)
+        outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates)
+        results = Results(lake.results, clients, lake.name)
         names = [table.name for table in lake.tables]
         named = request.save or LAKE_FILE
         page = gather(results, results.run(outcome.run_id), named, clock(), WORST_SHOWN, names, drawn=False)
@@ -94,6 +95,11 @@ def run(
     left_out = 3 if found.several or found.unreadable or not found.is_complete else 0
     code = highest(outcome.exit_code, left_out, 1 if fails(outcome.pressing, request.fail_on) else 0)
     return CommandResult(verdict, code, warnings=outcome.warnings)
+
+
+def _no_gates(_: object) -> list[Broken]:
+    """Return no broken expectation: nothing is published."""
+    return []
 
 
 def _look_around(place: Location, clients: Clients, now: datetime) -> Surroundings:
@@ -110,30 +116,13 @@ def _no_table(found: Surroundings) -> CannotAudit:
     return CannotAudit(found.place.uri, what, hint)
 
 
-def _lake_in(folder: Path, found: Surroundings, s3: Mapping[str, str]) -> Lake:
+def _lake_in(folder: Path, found: Surroundings, endpoint: str | None) -> Lake:
     """Return a lake of all tables, whose results are in the folder; a live audit reads no inventory."""
     file = folder / LAKE_FILE
-    write_lake_file(replace(found, inventories=()), str(file), str(folder / "results"), {**s3})
+    write_lake_file(replace(found, inventories=()), str(file), str(folder / "results"), endpoint)
     with file.open("a", encoding="utf-8") as out:
         out.write("defaults: {grace: 0s}   # the live check decides about new files\n")
     return load_lake(str(file), {})
-
-
-def _audited(lake: Lake, clock: Callable[[], datetime], progress: Progress) -> Any:
-    from lakeaudit.audit.plan import Options
-    from lakeaudit.audit.run import audit
-    from lakeaudit.runtime.duck import interrupts
-
-    with interrupts(), spark_engine(lake) as engine:
-        return audit(
-            lake,
-            Options(live=True),
-            engine=engine,
-            clients=clients_of(lake),
-            clock=clock,
-            progress=progress,
-            check=lambda _: [],  # nothing is published
-        )
 
 
 def _print(request: Request, found: Surroundings, page: "PageData", out: TextIO) -> str:
@@ -158,7 +147,8 @@ def _print(request: Request, found: Surroundings, page: "PageData", out: TextIO)
 def _left_out(found: Surroundings) -> Iterator[str]:
     """Yield lines about everything below the location that was not judged."""
     if found.plain:
-        yield f"not judged: {_some(found.plain)} with files, but without a table log"
+        named = first_of([visible(place.uri) for place in found.plain], NAMED)
+        yield f"not judged: {number(len(found.plain), 'folder')} ({named}) with files, but without a table log"
     for place, formats in found.several.items():
         yield f"judged only as {formats[0]}: {visible(place.uri)}, which is also a table of {', '.join(formats[1:])}"
     for place, why in [*found.unreadable.items()][:NAMED]:
@@ -169,12 +159,6 @@ def _left_out(found: Surroundings) -> Iterator[str]:
         yield f"not searched: {number(found.skipped, 'partition or hidden folder')} outside of tables"
     if not found.is_complete:
         yield f"not searched: folders below {DEEPEST} levels, or after {MOST_LISTINGS} folders"
-
-
-def _some(places: Sequence[Location]) -> str:
-    named = ", ".join(visible(place.uri) for place in places[:NAMED])
-    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
-    return f"{number(len(places), 'folder')} ({named}{more})"
 
 
 @dataclass(frozen=True)
@@ -221,7 +205,7 @@ def _unlisted_lines(request: Request, page: "PageData") -> Iterator[str]:
 
 def dollars(request: Request, size: int) -> float | None:
     """Return the price of so many bytes for a month; None if no price is known."""
-    on_aws = request.place.is_in_s3 and not request.s3
+    on_aws = request.place.is_in_s3 and request.endpoint is None
     price = request.price if request.price is not None else A_GIB_MONTH if on_aws else None
     return None if price is None else size / 2**30 * price
 

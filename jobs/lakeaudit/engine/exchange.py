@@ -9,9 +9,8 @@ four bytes.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import count
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 _SEED = 42
@@ -28,22 +27,18 @@ def by_share(chunks: DataFrame, shares: int) -> DataFrame:
 def by_hash(chunks: DataFrame, shares: int) -> DataFrame:
     """Return the same for Spark before 4.1."""
     numbers = F.array(*map(F.lit, numbers_of(shares)))
-    return chunks.repartition(shares, _element(numbers, F.col("share")))
-
-
-def _element(values: Column, at: Column) -> Column:
-    return F.element_at(values, at + F.lit(1))
+    return chunks.repartition(shares, F.element_at(numbers, F.col("share") + F.lit(1)))
 
 
 @lru_cache(8)
 def numbers_of(shares: int) -> Sequence[int]:
     """Return for each share the least integer whose hash leads to the task of that number."""
     found: dict[int, int] = {}
-    for number in count():
+    number = 0
+    while len(found) < shares:
         found.setdefault(hash_of(number) % shares, number)
-        if len(found) == shares:
-            return [found[share] for share in range(shares)]
-    raise AssertionError  # the count is endless
+        number += 1
+    return [found[share] for share in range(shares)]
 
 
 def hash_of(number: int) -> int:

@@ -69,9 +69,8 @@ class SparkEngine:
     def _jobs(self) -> "SparkJobs":
         with self._starting:  # readers run in several threads
             if self._spark_jobs is None:
-                from lakeaudit.engine.spark_jobs import (
-                    SparkJobs,  # few audits need Spark, and its import takes long
-                )
+                # few audits need Spark, and its import takes long
+                from lakeaudit.engine.spark_jobs import SparkJobs
 
                 self._spark_jobs = SparkJobs(self._session)
             return self._spark_jobs

@@ -7,6 +7,7 @@ combined. No row of a file passes through the driver. A reader raises `SourceErr
 all; if parts of it cannot be read, the reader reports `EvidenceGap`s, before or after its parts were read.
 """
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -570,6 +571,14 @@ def note_row(
 ) -> Table:
     """Return one row of schemas.NOTE."""
     return duck.small(NOTE, [(source, subject, reason, count, data)])
+
+
+def notes_with(notes: Iterable[Mapping[str, object]], name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield subject and data of the NOTE rows whose data have this name."""
+    for note in notes:
+        data = json.loads(str(note["data"] or "{}"))
+        if name in data:
+            yield str(note["subject"]), data
 
 
 def identity_of(*known: object) -> str:

@@ -110,9 +110,7 @@ def scan(
         console.print(_kinds(page, size.kinds, console.width))
         title(console, "Worst findings")
         for row in page.findings:
-            finding(console, row, page.place(row))
-            if text := recovery.of_finding(row):
-                line(console, plain(text, "dim"), indent=3)
+            _with_recovery(console, page, row)
         if rest := page.finding_count - len(page.findings):
             line(console, plain(f"and {formatting.number(rest, 'more finding')}", "dim"), indent=1)
     title(console, "Files that no table lists")
@@ -420,15 +418,19 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
     if size.worst:
         title(console, "Worst findings")
     for row in page.findings[: size.worst]:
-        finding(console, row, page.place(row))
-        if text := recovery.of_finding(row):
-            line(console, plain(text, "dim"), indent=3)
+        _with_recovery(console, page, row)
         if size.steps:
             next_step(console, row, page.reach.get(row["bucket"] or ""), beside=page.beside(row))
     rest = page.finding_count - len(page.findings[: size.worst])
     if rest and size.worst:
         more = f"and {formatting.number(rest, 'more finding')}: lakeaudit findings {operand(page.lake)}"
         line(console, plain(more, "dim"), indent=1)
+
+
+def _with_recovery(console: Console, page: PageData, row: Row) -> None:
+    finding(console, row, page.place(row))
+    if text := recovery.of_finding(row):
+        line(console, plain(text, "dim"), indent=3)
 
 
 def _reasons(page: PageData, shown: int) -> Iterator[Text]:

@@ -117,7 +117,7 @@ def test_a_bucket_with_an_inventory_becomes_a_lake_that_audits(
 def test_a_place_without_tables_is_one_table_of_plain_files(tmp_path: Path) -> None:
     found = Surroundings(Location("lake", "raw/events"), {}, True, (), ())
     file = tmp_path / "lake.yaml"
-    file.write_text(lake_text(found, "/results", {}))
+    file.write_text(lake_text(found, "/results", None))
     lake = load_lake(file, {})
     assert [(table.name, table.location.uri) for table in lake.tables] == [("events", "s3://lake/raw/events")]
     assert isinstance(lake.inventories[0], Listing)
@@ -128,11 +128,11 @@ def test_hostile_names_and_very_many_tables_make_a_valid_lake_file(tmp_path: Pat
     roots = dict.fromkeys([Location("lake", f"w/{name}") for name in names], "delta")
     notes = ("versioning is\noff",)
     file = tmp_path / "lake.yaml"
-    file.write_text(lake_text(Surroundings(Location("lake", "w"), roots, False, (), notes), "/results", {}))
+    file.write_text(lake_text(Surroundings(Location("lake", "w"), roots, False, (), notes), "/results", None))
     assert [table.location for table in load_lake(file, {}).tables] == list(roots)
     many = {Location("lake", f"w/t{n}"): ("delta", "iceberg")[n % 2] for n in range(5000)}
     reports = ((Location("inv", "lake/all"), "w/", "2 h old"),)
-    file.write_text(lake_text(Surroundings(Location("lake", "w"), many, True, reports, ()), "/results", {}))
+    file.write_text(lake_text(Surroundings(Location("lake", "w"), many, True, reports, ()), "/results", None))
     lake = load_lake(file, {})
     (discovery,) = lake.discoveries
     assert (lake.tables, discovery.under, discovery.formats) == (

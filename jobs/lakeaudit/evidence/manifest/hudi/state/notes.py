@@ -1,13 +1,17 @@
 """Make and parse NOTE rows about the files of timelines: unreadable ones, and facts that are in no STEP row."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
 
 from lakeaudit.evidence.manifest.hudi.timeline.appends import AppendTotals
 from lakeaudit.evidence.manifest.hudi.timeline.instants import Instant
 from lakeaudit.evidence.manifest.hudi.timeline.write_facts import FACTS, WriteFacts
+from lakeaudit.evidence.protocol import notes_with
+
+T = TypeVar("T")
 
 GONE = "it is missing"
 OLDEST = "oldest"
@@ -53,59 +57,47 @@ def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
 
 def oldest(notes: Iterable[Mapping[str, object]]) -> dict[str, datetime]:
     """Return by table when the oldest instant of its archive was completed."""
-    parsed = [(str(n["subject"]), json.loads(str(n["data"]))) for n in notes if not n["reason"] and n["data"]]
     found: dict[str, datetime] = {}
-    for table, data in parsed:
-        if OLDEST in data:
-            at = datetime.fromisoformat(data[OLDEST])
-            found[table] = min(at, found.get(table, at))
+    for table, data in notes_with(notes, OLDEST):
+        at = datetime.fromisoformat(data[OLDEST])
+        found[table] = min(at, found.get(table, at))
     return found
 
 
 def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, int]]:
     """Return by table and instant how many rows writes could not write, as they record it."""
-    found: dict[str, dict[str, int]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if NOT_WRITTEN in data:
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = data[NOT_WRITTEN]
-    return found
+    return _by_instant(notes, NOT_WRITTEN, int)
 
 
 def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tuple[int, int]]]:
     """Return by table and instant how many files it wrote, and how many it removed."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if DID in data:
-            added, removed = data[DID]
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = (added, removed)
-    return found
+    return _by_instant(notes, DID, lambda counts: (counts[0], counts[1]))
 
 
 def appends(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, AppendTotals]]:
     """Return by table and instant the sums of an append."""
-    found: dict[str, dict[str, AppendTotals]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if APPENDED in data:
-            found.setdefault(str(note["subject"]), {})[data["instant"]] = AppendTotals(**data[APPENDED])
+    return _by_instant(notes, APPENDED, lambda totals: AppendTotals(**totals))
+
+
+def _by_instant(
+    notes: Iterable[Mapping[str, object]], name: str, parse: Callable[[Any], T]
+) -> dict[str, dict[str, T]]:
+    found: dict[str, dict[str, T]] = {}
+    for table, data in notes_with(notes, name):
+        found.setdefault(table, {})[data["instant"]] = parse(data[name])
     return found
 
 
-def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
+def fates(notes: Sequence[Mapping[str, object]]) -> dict[str, Fate]:
     """Return by table the instants that are not in its timeline."""
     found: dict[str, Fate] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if TAKEN_BACK in data or FIRST in data:
-            table, first = str(note["subject"]), data.get(FIRST, "")
-            fate = found.get(table, Fate())
-            found[table] = Fate(
-                fate.taken_back.union(data.get(TAKEN_BACK, ())),
-                fate.archived.union(data.get(ARCHIVED, ())),
-                min(filter(None, (first, fate.first)), default=""),
-            )
+    for table, data in [*notes_with(notes, TAKEN_BACK), *notes_with(notes, FIRST)]:
+        fate = found.get(table, Fate())
+        found[table] = Fate(
+            fate.taken_back.union(data.get(TAKEN_BACK, ())),
+            fate.archived.union(data.get(ARCHIVED, ())),
+            min(filter(None, (data.get(FIRST, ""), fate.first)), default=""),
+        )
     return found
 
 

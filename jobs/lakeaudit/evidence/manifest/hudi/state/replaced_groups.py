@@ -5,12 +5,12 @@ inserts, less deletes. Flink sums up the statistics of several flushes into one 
 too high; such a sum does not add up.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lakeaudit.evidence.manifest.hudi.state.rows import STEP
 from lakeaudit.evidence.manifest.hudi.timeline.payload import MOST_ROWS
+from lakeaudit.evidence.protocol import notes_with
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import NOTE
@@ -117,11 +117,9 @@ _NOTES = f"""
 def replaced_groups(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, ReplacedGroups]]:
     """Return by table and instant the counts in the notes; those of several shares are added up."""
     found: dict[str, dict[str, ReplacedGroups]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if REPLACED in data:
-            of_table = found.setdefault(str(note["subject"]), {})
-            begin = data.pop(REPLACED)
-            one = ReplacedGroups(**data | {"names": tuple(data["names"])})
-            of_table[begin] = of_table.get(begin, ReplacedGroups()) + one
+    for table, data in notes_with(notes, REPLACED):
+        of_table = found.setdefault(table, {})
+        begin, sums = data[REPLACED], {name: value for name, value in data.items() if name != REPLACED}
+        one = ReplacedGroups(**sums | {"names": tuple(data["names"])})
+        of_table[begin] = of_table.get(begin, ReplacedGroups()) + one
     return found

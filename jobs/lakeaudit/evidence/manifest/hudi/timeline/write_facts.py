@@ -6,13 +6,13 @@ upgraded to layout 2 keeps such names.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.evidence.manifest.hudi.timeline.names import LENGTH, FileName, file_named
 from lakeaudit.evidence.manifest.hudi.timeline.payload import MOST_ROWS
+from lakeaudit.evidence.protocol import notes_with
 
 FACTS = "facts"
 """Key in the data of a NOTE row about such facts."""
@@ -76,11 +76,9 @@ def _write_stats(record: Mapping[str, Any]) -> Iterator[Stat]:
 def facts_of(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, WriteFacts]]:
     """Return the facts in notes, by table and name of the file."""
     found: dict[str, dict[str, WriteFacts]] = {}
-    for note in notes:
-        data = json.loads(str(note["data"] or "{}"))
-        if FACTS in data:
-            facts = data[FACTS] | {"instants": tuple(data[FACTS]["instants"])}
-            found.setdefault(str(note["subject"]), {})[data["file"]] = WriteFacts(**facts)
+    for table, data in notes_with(notes, FACTS):
+        facts = data[FACTS] | {"instants": tuple(data[FACTS]["instants"])}
+        found.setdefault(table, {})[data["file"]] = WriteFacts(**facts)
     return found
 
 
