@@ -64,6 +64,8 @@ class LakeFileError(BadInput):
 
     def __init__(self, problems: Sequence[object]) -> None:
         self.problems = list(problems)
+        self.where, self.what = "the lake file", f"has {len(self.problems)} problems"
+        self.hint = "`problems` has each one with its line"
         Exception.__init__(self, self.problems)
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,10 @@ from lakeaudit.evidence.files import folders as list_folders
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_bounds import put
-from tests.builders.backdate import backdate
 from tests.builders.delta_lake import BORN, Log, add
+from tests.builders.found_tables import LONG_AGO, files_below, lay, lay_in_bucket, lose
 from tests.builders.hudi import commit, stat, write_timeline
 from tests.conftest import Aws
-
-NOW = datetime.now(UTC)
-LONG_AGO = NOW - timedelta(days=9)
-TABLES = ("customers", "sales/orders", "sales/returns")
-
-
-def lay(root: Path) -> Path:
-    """Three old tables of two files each, and a file in one of them that no version lists."""
-    for name in TABLES:
-        files = ("a.parquet", "b.parquet")
-        Log(root / name).commit(0, *BORN, *(add(file, size=100) for file in files), when=LONG_AGO)
-        for file in files:
-            put(root / name / file, 100, LONG_AGO)
-    put(root / "customers/unlisted.parquet", 5_000, LONG_AGO)
-    return root
-
-
-def lose(root: Path) -> None:
-    (root / "sales/orders/a.parquet").unlink()
-
-
-def files_below(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -136,16 +113,7 @@ def test_a_location_that_cannot_be_scanned(
 
 @pytest.fixture
 def bucket(aws: Aws, tmp_path: Path) -> str:
-    """A bucket with versions and the old tables; a file was deleted."""
-    name = f"scan-{uuid.uuid4().hex[:12]}"
-    aws.s3.create_bucket(Bucket=name)
-    aws.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
-    for path in files_below(lay(tmp_path / "lake")):
-        key = f"wh/{path.relative_to(tmp_path / 'lake')}"
-        aws.s3.upload_file(str(path), name, key)
-        backdate(name, key, LONG_AGO)
-    aws.s3.delete_object(Bucket=name, Key="wh/customers/a.parquet")
-    return name
+    return lay_in_bucket(aws, tmp_path / "lake")
 
 
 def test_a_lost_object_that_can_be_restored_is_named(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakeaudit.errors import BadInput
-from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.kinds import SEVERITIES
 
 if TYPE_CHECKING:
     from lakeaudit.results.read import RowFilter
@@ -98,13 +98,6 @@ def selection_of(
     Raises:
         BadInput: there is no such kind or severity.
     """
-    from lakeaudit.results.read import RowFilter
+    from lakeaudit.commands.findings import row_filter_of
 
-    for option, noun, given, known in (
-        ("--kind", "kind", kinds, KINDS),
-        ("--severity", "severity", severities, SEVERITIES),
-    ):
-        if unknown := set(given or ()) - set(known):
-            raise BadInput(option, f"no {noun} {', '.join(sorted(unknown))}", f"one of {', '.join(known)}")
-    below = [each.strip("/") for each in partitions or ()]
-    return RowFilter(kinds or (), tables or (), severities or (), below)
+    return row_filter_of(kinds or (), tables or (), severities or (), partitions or ())

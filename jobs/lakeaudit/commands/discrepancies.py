@@ -1,9 +1,11 @@
 """Print the ledger (`lakeaudit discrepancies`), and accept discrepancies (`ack`, `unack`, `baseline`)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from getpass import getuser
 from typing import TextIO
+
+import pyarrow as pa
 
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
@@ -37,12 +39,18 @@ def write(
         BadInput: there is no such table.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    run = results.published(None)  # an empty ledger must not look like a healthy lake
-    require_tables(lake, results, run, row_filter.tables)
-    rows = rows_of(results.discrepancies(STATES[state], row_filter=row_filter))
-    n = WRITERS[format](rows, out, DISCREPANCY_ROWS)
+    n = WRITERS[format](rows_of(batches_in(lake, results, state, row_filter)), out, DISCREPANCY_ROWS)
     noun = "discrepancy" if n == 1 else "discrepancies"
     return f"{count(n)} {noun}" if state == "all" else f"{count(n)} {state} {noun}"
+
+
+def batches_in(lake: Lake, results: Results, state: str, row_filter: RowFilter) -> Iterator[pa.RecordBatch]:
+    """Return the rows of the ledger in a state, worst first. Raises as `write`, before the first row."""
+    if state not in STATES:
+        raise BadInput("--state", f"no state {state}", f"one of {', '.join(STATES)}")
+    run = results.published(None)  # an empty ledger must not look like a healthy lake
+    require_tables(lake, results, run, row_filter.tables)
+    return results.discrepancies(STATES[state], row_filter=row_filter)
 
 
 def ack_of(by: str | None, reason: str, until: str) -> Ack:

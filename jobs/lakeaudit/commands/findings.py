@@ -12,6 +12,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
 from lakeaudit.formatting import number, second, visible
+from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, RowFilter
 from lakeaudit.schemas import rows_of
@@ -38,7 +39,7 @@ def write(
     require_tables(lake, results, run, row_filter.tables)
     id_ = run["run_id"]
     if files:
-        _require_last(results, id_)
+        require_last(results, id_)
         rows = expand_groups(results, id_, row_filter)
     else:
         rows = rows_of(results.findings(id_, row_filter))
@@ -98,7 +99,12 @@ class RowPrinter:
             text_output.line(console, text_output.plain(more, "dim"), indent=5)
 
 
-def _require_last(results: Results, run_id: str) -> None:
+def require_last(results: Results, run_id: str) -> None:
+    """Check that a run is the last one: results contain the files of groups only for the last run.
+
+    Raises:
+        BadInput: it is an earlier run.
+    """
     last = results.with_findings(None)["run_id"]
     if run_id != last:
         raise BadInput("--files", f"only the last run ({last}) can be expanded", "omit --run-id")
@@ -116,3 +122,20 @@ def require_tables(lake: Lake, results: Results, run: Row, tables: Sequence[str]
     if unknown:
         names = ", ".join(sorted(known))
         raise BadInput("--table", f"no table {', '.join(sorted(unknown))}", f"the lake file names {names}")
+
+
+def row_filter_of(
+    kinds: Sequence[str], tables: Sequence[str], severities: Sequence[str], partitions: Sequence[str]
+) -> RowFilter:
+    """Build a row filter; an empty argument means any.
+
+    Raises:
+        BadInput: there is no such kind or severity.
+    """
+    for name, noun, given, known in (
+        ("--kind", "kind", kinds, KINDS),
+        ("--severity", "severity", severities, SEVERITIES),
+    ):
+        if unknown := set(given) - set(known):
+            raise BadInput(name, f"no {noun} {', '.join(sorted(unknown))}", f"one of {', '.join(known)}")
+    return RowFilter(kinds, tables, severities, [each.strip("/") for each in partitions])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -36,6 +37,7 @@ from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:
+    from lakeaudit.audit.outcome import Outcome
     from lakeaudit.report.page_data import PageData
 
 UNLISTED = ("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload")
@@ -59,18 +61,26 @@ class Request:
     price: float | None = None
 
 
-def run(
-    request: Request, clients: Clients, *, clock: Callable[[], datetime], progress: Progress, out: TextIO
-) -> CommandResult:
-    """Find the tables, judge them by a live audit whose results are removed at the end, and print the result.
+@dataclass(frozen=True)
+class Judged:
+    """What a scan found, the lake of all tables, and the audit of them."""
+
+    found: Surroundings
+    lake: Lake
+    outcome: "Outcome"
+
+
+@contextmanager
+def judge(
+    request: Request, clients: Clients, clock: Callable[[], datetime], progress: Progress
+) -> Iterator[Judged]:
+    """Find the tables and judge them by a live audit, whose results are removed at the end of the block.
 
     Raises:
         CannotAudit: there is no table, or the location cannot be read.
         BadInput: the local folder does not exist, or the file to save exists already.
     """
     from lakeaudit.audit.plan import Options
-    from lakeaudit.report.gather import gather
-    from lakeaudit.results.read import Results
 
     with progress.stage("find tables") as log:
         found = _look_around(request.place, clients, clock())
@@ -85,9 +95,20 @@ def run(
         at_interrupt(partial(rmtree, folder)),
     ):
         lake = _lake_in(Path(folder), found, request.endpoint)
-        clients = clients_of(lake)
-        outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates)
-        results = Results(lake.results, clients, lake.name)
+        outcome = run_audit(lake, Options(live=True), clients_of(lake), clock, progress, _no_gates)
+        yield Judged(found, lake, outcome)
+
+
+def run(
+    request: Request, clients: Clients, *, clock: Callable[[], datetime], progress: Progress, out: TextIO
+) -> CommandResult:
+    """Find the tables, judge them, and print the result. Raises as `judge`."""
+    from lakeaudit.report.gather import gather
+    from lakeaudit.results.read import Results
+
+    with judge(request, clients, clock, progress) as judged:
+        found, lake, outcome = judged.found, judged.lake, judged.outcome
+        results = Results(lake.results, clients_of(lake), lake.name)
         names = [table.name for table in lake.tables]
         named = request.save or LAKE_FILE
         page = gather(results, results.run(outcome.run_id), named, clock(), WORST_SHOWN, names, drawn=False)

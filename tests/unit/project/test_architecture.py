@@ -297,9 +297,14 @@ def module_of(name: str) -> str | None:
     return next((each for each in candidates if each in MODULES), None)
 
 
+ITSELF = "lakeaudit.__init__"
+"""It imports a module when one of its names is first used; everybody imports its version."""
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
-        TopologicalSorter({module: known_imports(module) for module in MODULES}).prepare()
+        graph = {module: known_imports(module) for module in MODULES if module != ITSELF}
+        TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" <- ".join(error.args[1]))
 
@@ -322,7 +327,7 @@ ROOMS = (
         "results",
     ),
     *("report", "ledger", "gates", "alerts", "engine", "collect", "confirm", "checks", "audit"),
-    *("reconcile", "explain", "dashboard", "commands", "demo", "cli", "__main__"),
+    *("reconcile", "explain", "dashboard", "commands", "api", "demo", "cli", "__main__"),
 )
 """Packages and modules of the top level, lowest first: none imports from one after it while it runs."""
 
@@ -420,6 +425,7 @@ def test_no_audit_module_imports_reconcile() -> None:
         "lakeaudit.commands.repair.hand_over",
         "lakeaudit.commands.repair.plan_summary",
         "lakeaudit.commands.repair.purge",
+        "lakeaudit.api.plan",
         "lakeaudit.cli.reconcile",
         "lakeaudit.demo.repairs",
     }
@@ -622,6 +628,7 @@ def _is_mutable(annotation: ast.expr) -> bool:
 CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
 SHELL = {
     *(
+        "lakeaudit.api.lake",
         "lakeaudit.cli",
         "lakeaudit.collect.storage_lookups",
         "lakeaudit.dashboard.app",

@@ -16,6 +16,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 LONG = {
     "kinds.md": "one section per kind, compared with the code",
+    "python-reference.md": "generated from the docstrings",
 }
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 

@@ -41,6 +41,10 @@ def snippets(language: str) -> Iterator[Any]:
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for found in SNIPPET.finditer(text):
+            if (
+                document.name == "python.md" and language == "python"
+            ):  # test_python_interface.py runs all together
+                continue
             if found[1] == language and not any(call in found[2] for call in ELSEWHERE):
                 line = text[: found.start()].count("\n") + 2
                 yield pytest.param(found[2], id=f"{document.name}:{line}")

@@ -94,6 +94,10 @@ BROUGHT_ALONG = {"botocore", "py4j", "numpy", "markupsafe", "altair", "pydantic_
 """Imported packages that come with a declared requirement."""
 
 
+OPTIONAL = {"polars"}
+"""Packages of the user's environment: without one, the method that needs it names it."""
+
+
 def test_the_wheel_asks_for_whatever_the_package_imports(wheel: Path) -> None:
     """A package that only the tests' environment has would be missed first on a cluster."""
     with zipfile.ZipFile(wheel) as packed:
@@ -101,7 +105,7 @@ def test_the_wheel_asks_for_whatever_the_package_imports(wheel: Path) -> None:
         lines = packed.read(metadata).decode().splitlines()
     asked = {named[1] for line in lines if (named := re.match(r"Requires-Dist: ([\w-]+)", line))}
     modules = {name for path in (ROOT / "jobs").rglob("*.py") for name in imported(path)}
-    foreign = modules - sys.stdlib_module_names - BROUGHT_ALONG - {"lakeaudit"}
+    foreign = modules - sys.stdlib_module_names - BROUGHT_ALONG - OPTIONAL - {"lakeaudit"}
     known = packages_distributions()
     brought = {name: {each.lower().replace("_", "-") for each in known.get(name, [])} for name in foreign}
     assert {name for name, packages in brought.items() if not packages & asked} == set()

@@ -1,0 +1,1 @@
+"""The Python interface: what `lakeaudit.open` and `lakeaudit.scan` return."""

@@ -1,0 +1,291 @@
+"""Open a lake by its lake file, or scan a location, and use the results from Python."""
+
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from io import StringIO
+from typing import Literal
+
+from lakeaudit.api.explained import Explained
+from lakeaudit.api.frame import Frame, frame_of_rows
+from lakeaudit.api.plan import RepairPlan
+from lakeaudit.api.run import FINDING_COLUMNS, AuditRun, Names, filter_of, findings_of, names_of
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress, SilentProgress, progress_on
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS, RUNS
+
+DISCREPANCY_COLUMNS = ("discrepancy_id", "severity", "kind", "table_name", "key", "state", "first_seen_at")
+RUN_COLUMNS = ("run_id", "status", "as_of", "finished_at", "tables_audited", "error")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class LakeHandle:
+    """A lake with its results. All answers but those of `audit`, `explain` and `plan` come from the results alone.
+
+    Attributes:
+        config: the content of the lake file.
+        lake_file: its path, as printed commands name it.
+    """
+
+    config: Lake = field(repr=False)
+    lake_file: str
+    clock: Callable[[], datetime] = field(default=_now, repr=False)
+    progress: Progress = field(default_factory=SilentProgress, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the lake."""
+        return self.config.name
+
+    @property
+    def tables(self) -> list[str]:
+        """Return the names of the tables that the lake file names."""
+        return [table.name for table in self.config.tables]
+
+    def audit(
+        self,
+        tables: Names = (),
+        *,
+        live: bool = False,
+        partitions: Names = (),
+        as_of: datetime | None = None,
+        spark: bool = False,
+    ) -> AuditRun:
+        """Audit the lake once, publish the findings, and send the alerts of the lake file.
+
+        Args:
+            tables: tables to audit; none means all tables.
+            live: list the files of the tables now, instead of reading an inventory.
+            partitions: with `live`: only these partitions, such as `day=2026-11-01`.
+            as_of: judge the lake as it was at this time.
+            spark: use Spark even if the audit does not need it.
+
+        Raises:
+            BadInput: there is no such table or partition.
+            CannotAudit: nothing could be audited.
+            Busy: another command writes to the results.
+            CannotPublish: the results cannot be written.
+        """
+        from lakeaudit.audit.plan import Options
+        from lakeaudit.commands import audit as command
+        from lakeaudit.formatting import in_utc
+        from lakeaudit.gates.second_process import checker
+
+        at = None if as_of is None else in_utc(as_of)
+        options = Options(names_of(tables), live, names_of(partitions), at)
+        request = command.Request(self.lake_file, options, spark=spark)
+        with checker() as check:
+            done = command.run(
+                request, self.config, clock=self.clock, progress=self.progress, out=StringIO(), check=check
+            )
+        return self._run(str(done.more["run_id"]), done.exit_code, done.warnings)
+
+    def run(self, run_id: str | None = None) -> AuditRun:
+        """Return a run that wrote findings; by default the last one.
+
+        Raises:
+            BadInput: there is no run of that id.
+            CannotAudit: no audit has written findings, or the results cannot be read.
+        """
+        return self._run(self._results().with_findings(run_id)["run_id"], None)
+
+    def runs(self) -> Frame:
+        """Return all runs, oldest first."""
+        return frame_of_rows(RUNS, self._results().runs, RUN_COLUMNS)
+
+    def findings(
+        self,
+        run_id: str | None = None,
+        *,
+        kinds: Names = (),
+        tables: Names = (),
+        severity: Names = (),
+        partitions: Names = (),
+        files: bool = False,
+    ) -> Frame:
+        """Return the findings of a run, worst first; by default of the last run that wrote findings.
+
+        Args:
+            run_id: id of the run.
+            kinds: only these kinds, such as `dropped`.
+            tables: only these tables.
+            severity: only these severities: `critical`, `error`, `warning`, `info`.
+            partitions: only these partitions, and those below them.
+            files: a row for each file of a finding about many files; only for the last run.
+
+        Raises:
+            BadInput: there is no such run, kind, severity or table.
+            CannotAudit: no audit has written findings, or the results cannot be read.
+        """
+        from lakeaudit.commands.findings import require_last, require_tables
+        from lakeaudit.results.leftover_groups import expand_groups
+
+        results, chosen = self._results(), filter_of(kinds, tables, severity, partitions)
+        run = results.with_findings(run_id)
+        require_tables(self.config, results, run, chosen.tables)
+        if files:
+            require_last(results, run["run_id"])
+            return frame_of_rows(
+                FINDINGS, lambda: expand_groups(results, run["run_id"], chosen), FINDING_COLUMNS
+            )
+        return findings_of(results, run["run_id"], chosen)
+
+    def discrepancies(
+        self,
+        state: Literal["pending", "open", "resolved", "all"] = "open",
+        *,
+        kinds: Names = (),
+        tables: Names = (),
+        severity: Names = (),
+        partitions: Names = (),
+    ) -> Frame:
+        """Return the discrepancies of all runs, worst first. A discrepancy is a fault with its history.
+
+        Raises:
+            BadInput: there is no such state, kind, severity or table.
+            CannotAudit: nothing was published yet, or the results cannot be read.
+        """
+        from lakeaudit.commands.discrepancies import batches_in
+
+        results, chosen = self._results(), filter_of(kinds, tables, severity, partitions)
+        batches_in(self.config, results, state, chosen)
+        rows = partial(batches_in, self.config, results, state, chosen)
+        return Frame(DISCREPANCIES, rows, DISCREPANCY_COLUMNS)
+
+    def coverage(self, run_id: str | None = None) -> Frame:
+        """Return how many files of each table were judged; by default by the last run. See `AuditRun.coverage`."""
+        return self.run(run_id).coverage()
+
+    def explain(self, what: str, *, deep: bool = False) -> Explained:
+        """Explain one file, folder or discrepancy. Storage and the live metadata stores are queried now.
+
+        Args:
+            what: a URI or the end of a key, a folder with `/` at its end, or the id of a discrepancy.
+            deep: also read the manifests of the table.
+
+        Raises:
+            BadInput: nothing has that name, or several files have it.
+            CannotAudit: the results cannot be read.
+        """
+        from lakeaudit.explain.explanation import explain_named
+
+        clients = clients_of(self.config)
+        found = explain_named(self.config, self._results(), clients, what, deep=deep)
+        return Explained(found, self.lake_file, clients)
+
+    def plan(
+        self,
+        kinds: Names = (),
+        tables: Names = (),
+        *,
+        allow: Names = (),
+        to: str | None = None,
+        max_share: float | None = None,
+    ) -> RepairPlan:
+        """Write a plan of repairs for open discrepancies. Nothing in the lake changes.
+
+        Args:
+            kinds: plan repairs only for these kinds.
+            tables: plan repairs only for these tables.
+            allow: further repairs, such as `restore`; docs/reconcile-actions.md explains each.
+            to: path or s3:// URI of the plan's file; None: a file in the results location.
+            max_share: largest share of a table's files to change; None: the lake file's ceiling.
+
+        Raises:
+            BadInput: there is no such kind, table or repair, or the plan changes too many files.
+            CannotAudit: nothing was published yet, or the results cannot be read.
+        """
+        from lakeaudit.commands.repair import reconcile as command
+
+        out = StringIO()
+        done = command.plan(
+            self.config,
+            self.lake_file,
+            self._results(),
+            out,
+            to=to,
+            row_filter=filter_of(kinds, tables),
+            allow=names_of(allow),
+            now=self.clock(),
+            progress=self.progress,
+            max_share=max_share,
+        )
+        return RepairPlan(
+            done.more["plan"],
+            done.verdict,
+            done.more["digest"],
+            done.more["actions"],
+            out.getvalue(),
+            self.config,
+            self.lake_file,
+            self.clock,
+            self.progress,
+        )
+
+    def _run(self, run_id: str, exit_code: int | None, warnings: tuple[str, ...] = ()) -> AuditRun:
+        results = self._results()
+        row = results.run(run_id)
+        return AuditRun(run_id, row, results, self.lake_file, self.tables, self.clock(), exit_code, warnings)
+
+    def _results(self) -> Results:
+        return Results(self.config.results, clients_of(self.config), self.config.name)
+
+
+def open(lake_file: str | os.PathLike[str], *, progress: bool = False) -> LakeHandle:  # noqa: A001 - `lakeaudit.open`
+    """Open the lake of a lake file. Nothing else is read yet.
+
+    Args:
+        lake_file: path of the lake file; environment variables fill its `${NAME}`.
+        progress: print the stages of long calls on stderr.
+
+    Raises:
+        LakeFileError: the lake file is not valid; `problems` has every problem with its line.
+    """
+    path = os.fspath(lake_file)
+    return LakeHandle(load_lake(path, os.environ), path, progress=_progress(progress))
+
+
+def scan(
+    place: str, *, endpoint: str | None = None, save: str | None = None, progress: bool = False
+) -> LakeHandle:
+    """Find the tables below a location, and judge them once, without a lake file.
+
+    The results are in a temporary folder, which is removed with the returned object.
+
+    Args:
+        place: s3://bucket/prefix, or a local folder.
+        endpoint: S3 endpoint, for a store other than AWS.
+        save: also write a lake file of the tables to this path; it must not exist.
+        progress: print the stages on stderr.
+
+    Raises:
+        BadInput: the location is not valid, the local folder does not exist, or the file to save exists already.
+        CannotAudit: there is no table, or the location cannot be read.
+    """
+    from lakeaudit.commands import scan as command
+    from lakeaudit.commands.init import place_of
+    from lakeaudit.runtime.connections.aws import Endpoint
+
+    request = command.Request(place_of(place), endpoint, save=save)
+    clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
+    with ExitStack() as stack:
+        judged = stack.enter_context(command.judge(request, clients, _now, _progress(progress)))
+        handle = LakeHandle(judged.lake, save or command.LAKE_FILE, progress=_progress(progress))
+        weakref.finalize(handle, stack.pop_all().close)
+    return handle
+
+
+def _progress(shown: bool) -> Progress:
+    return progress_on(sys.stderr) if shown else SilentProgress()
