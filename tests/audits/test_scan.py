@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.commands.scan import Request, dollars
+from lakeaudit.commands.scan_output import dollars
+from lakeaudit.commands.scan_scope import CREDENTIAL, TOKEN, Request, scope_of_catalog
+from lakeaudit.config import load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders as list_folders
 from lakeaudit.keys import Location
@@ -17,6 +19,7 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_bounds import put
 from tests.builders.delta_lake import BORN, Log, add
 from tests.builders.found_tables import LONG_AGO, files_below, lay, lay_in_bucket, lose
+from tests.builders.glue import GlueCatalog
 from tests.builders.hudi import commit, stat, write_timeline
 from tests.conftest import Aws
 
@@ -123,6 +126,90 @@ def test_a_lost_object_that_can_be_restored_is_named(
     assert code == 1, err
     assert f"s3://{bucket}/wh/customers/a.parquet" in out
     assert "recoverable: yes" in out
+
+
+def test_noncurrent_versions_are_counted(
+    s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = scan(capsys, f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint), "--price", "2")
+    assert "noncurrent versions: 1 version, 100 B" in out
+    _, out, _ = scan(capsys, f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint), "--format", "json")
+    found = json.loads(out)
+    assert (found["noncurrent_versions"], found["noncurrent_bytes"], found["left_out"]) == (1, 100, [])
+    assert found["requests"] > 10
+
+
+@pytest.mark.parametrize("most", [1, 4, 10, 16, 20, 25, 30])
+def test_a_scan_sends_no_more_requests_than_it_may(
+    s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str], most: int
+) -> None:
+    """Whatever the limit cuts off is named, and the exit code says that something is missing."""
+    place = (f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint))
+    code, out, err = scan(capsys, *place, "--max-requests", str(most), "--fail-on", "never")
+    assert code in (3, 10), (out, err)
+    assert f"the limit of {most} requests is reached" in out + err
+    assert "OK" not in err.splitlines()[-1]
+
+
+def test_the_tables_of_a_catalog_are_judged(
+    aws: Aws, s3: Endpoint, bucket: str, clients: Clients, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    catalog = GlueCatalog(clients, f"db{uuid.uuid4().hex[:8]}")
+    delta = {"spark.sql.sources.provider": "delta"}
+    catalog.table("customers", f"s3://{bucket}/wh/customers", parameters=delta)
+    catalog.table("returns", f"s3://{bucket}/wh/sales/returns", parameters=delta)
+    words = ("--catalog", f"glue://{catalog.database}", "--endpoint", str(s3.endpoint))
+    code, out, err = scan(capsys, *words, "--format", "json", "--save", "mine.yaml")
+    assert code == 1, err
+    found = json.loads(out)
+    assert (found["tables"], [each["key"] for each in found["findings"]][:1]) == (
+        2,
+        ["wh/customers/a.parquet"],
+    )
+    assert [*found["judged"]] == [f"{catalog.database}.customers", f"{catalog.database}.returns"]
+    assert cli.main(["audit", "mine.yaml", "--live"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "needs a location or --catalog, and not both"),
+        (("./lake", "--catalog", "glue://"), "needs a location or --catalog, and not both"),
+        (("--catalog", "glue"), "is not the address of a catalog"),
+        (("--catalog", "hive://host"), "is not the address of a catalog"),
+        (("--catalog", "hive://host:port"), "is not the address of a catalog"),
+        (("--catalog", "https://name:secret@host/api"), "is not the address of a catalog"),
+        (("./lake", "--max-requests", "0"), "Invalid value for '--max-requests'"),
+    ],
+)
+def test_a_scope_that_makes_no_sense(
+    lake: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    code, _, err = scan(capsys, *words)
+    assert (code, told in err.splitlines()[-1], "secret" in err) == (2, True, False), err
+
+
+CATALOGS = [
+    ("glue://", (), "{kind: glue}"),
+    ("glue://sales", (), '{kind: glue, databases: ["sales"]}'),
+    ("hive://metastore:9083", (), '{kind: hive, uri: "thrift://metastore:9083"}'),
+    ("hive://metastore:9083/sales", (), '{kind: hive, uri: "thrift://metastore:9083", databases: ["sales"]}'),
+    ("https://catalog/api", (), '{kind: iceberg_rest, uri: "https://catalog/api"}'),
+    ("https://c/api", (TOKEN,), f'{{kind: iceberg_rest, uri: "https://c/api", bearer_env: {TOKEN}}}'),
+    ("https://c/api", (CREDENTIAL,), f'{{kind: iceberg_rest, uri: "https://c/api", credential_env: {CREDENTIAL}}}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "env", "entry"), CATALOGS)
+def test_the_address_of_a_catalog_becomes_an_entry_of_a_lake_file(
+    tmp_path: Path, text: str, env: tuple[str, ...], entry: str
+) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_text(scope_of_catalog(text, "http://127.0.0.1:9", env).text("/results"))
+    assert f"metastores: [{entry}]" in file.read_text()
+    assert load_lake(str(file), {}).finds_tables
 
 
 def test_a_bucket_that_does_not_exist_cannot_be_scanned(

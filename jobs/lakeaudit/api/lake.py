@@ -17,7 +17,6 @@ from lakeaudit.api.plan import RepairPlan
 from lakeaudit.api.run import FINDING_COLUMNS, AuditRun, Names, filter_of, findings_of, names_of
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.results.read import Results
-from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress, progress_on
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, RUNS
@@ -258,16 +257,24 @@ def open(lake_file: str | os.PathLike[str], *, progress: bool = False) -> LakeHa
 
 
 def scan(
-    place: str, *, endpoint: str | None = None, save: str | None = None, progress: bool = False
+    place: str | None = None,
+    *,
+    catalog: str | None = None,
+    endpoint: str | None = None,
+    save: str | None = None,
+    max_requests: int = 20_000,
+    progress: bool = False,
 ) -> LakeHandle:
-    """Find the tables below a location, and judge them once, without a lake file.
+    """Find the tables below a location or in a catalog, and judge them once, without a lake file.
 
     The results are in a temporary folder, which is removed with the returned object.
 
     Args:
         place: s3://bucket/prefix, or a local folder.
+        catalog: judge the tables of a catalog instead: the address is that of `lakeaudit scan --catalog`.
         endpoint: S3 endpoint, for a store other than AWS.
         save: also write a lake file of the tables to this path; it must not exist.
+        max_requests: send at most so many requests to S3; tables that are not read then count as not judged.
         progress: print the stages on stderr.
 
     Raises:
@@ -276,13 +283,14 @@ def scan(
     """
     from lakeaudit.commands import scan as command
     from lakeaudit.commands.init import place_of
-    from lakeaudit.runtime.connections.aws import Endpoint
+    from lakeaudit.commands.scan_output import LAKE_FILE
+    from lakeaudit.commands.scan_scope import Request
 
-    request = command.Request(place_of(place), endpoint, save=save)
-    clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
+    location = None if place is None else place_of(place)
+    request = Request(location, endpoint, save=save, catalog=catalog, max_requests=max_requests)
     with ExitStack() as stack:
-        judged = stack.enter_context(command.judge(request, clients, _now, _progress(progress)))
-        handle = LakeHandle(judged.lake, save or command.LAKE_FILE, progress=_progress(progress))
+        judged = stack.enter_context(command.judge(request, _now, _progress(progress)))
+        handle = LakeHandle(judged.lake, save or LAKE_FILE, progress=_progress(progress))
         weakref.finalize(handle, stack.pop_all().close)
     return handle
 

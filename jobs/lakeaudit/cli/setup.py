@@ -45,7 +45,18 @@ def init(
 
 @app.command()
 def scan(
-    place: Annotated[str, typer.Argument(metavar="PLACE", help="s3://bucket/prefix, or a local folder.")],
+    place: Annotated[
+        str | None, typer.Argument(metavar="[PLACE]", help="s3://bucket/prefix, or a local folder.")
+    ] = None,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            "--catalog",
+            metavar="URL",
+            help="Judge the tables of a catalog instead: glue://, glue://DATABASE, hive://HOST:PORT, "
+            "hive://HOST:PORT/DATABASE, or the URL of an Iceberg REST catalog.",
+        ),
+    ] = None,
     endpoint: Annotated[
         str | None, typer.Option("--endpoint", metavar="URL", help="S3 endpoint, for a store other than AWS.")
     ] = None,
@@ -65,21 +76,30 @@ def scan(
             "--price", metavar="DOLLARS", min=0, help="Price of a GiB for a month, for unlisted files."
         ),
     ] = None,
+    max_requests: Annotated[
+        int,
+        typer.Option(
+            "--max-requests",
+            metavar="N",
+            min=1,
+            help="Send at most N requests to S3. Tables that are not read then count as not judged.",
+        ),
+    ] = 20_000,
 ) -> int:
     """Find and judge tables, without a lake file.
 
-    The command lists the location, reads the logs of all Delta, Iceberg and Hudi tables that it finds, and prints lost
-    and changed files, files that no table lists, and everything that was not judged. It writes nothing except the file
-    of --save. The exit codes are those of `audit`; 3 also if folders could not be searched.
+    The command lists the location, or the tables of a catalog, reads the logs of all Delta, Iceberg and Hudi tables,
+    and prints lost and changed files, files that no table lists, and everything that was not judged. It writes nothing
+    except the file of --save. The exit codes are those of `audit`; 3 also if folders could not be searched.
     """
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command
-    from lakeaudit.runtime.connections.aws import Clients, Endpoint
+    from lakeaudit.commands.scan_scope import Request
     from lakeaudit.runtime.progress import progress_on
 
-    request = command.Request(init.place_of(place), endpoint, fail_on, format, save, price)
-    clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
-    result = command.run(request, clients, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
+    location = None if place is None else init.place_of(place)
+    request = Request(location, endpoint, fail_on, format, save, price, catalog, max_requests)
+    result = command.run(request, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
     warn(result.warnings)
     typer.echo(result.verdict, err=True)
     return result.exit_code

@@ -226,9 +226,14 @@ def write_lake_file(
         BadInput: the file exists already, or cannot be written.
         LakeFileError: the written lake file is not valid.
     """
+    write_new_lake_file(file, lake_text(found, results, endpoint), option=option)
+
+
+def write_new_lake_file(file: str, text: str, *, option: str) -> None:
+    """Write the text of a new lake file. Raises as `write_lake_file`."""
     try:
         with Path(file).open("x", encoding="utf-8") as out:
-            out.write(lake_text(found, results, endpoint))
+            out.write(text)
     except FileExistsError:
         raise BadInput(file, "exists already", f"name another file with {option}") from None
     except OSError as error:
@@ -248,17 +253,17 @@ def lake_text(found: Surroundings, results: str, endpoint: str | None) -> str:
         "-"
     )
     lines = [
-        f"# Written by `lakeaudit init {_comment(found.place.uri)}`. conf/example.yaml explains every key.",
+        f"# Written by `lakeaudit init {comment_text(found.place.uri)}`. conf/example.yaml explains every key.",
         "version: 1",
-        f"lake: {_text(name or 'lake')}",
-        f"results: {_text(results)}   # outside of the lake; s3://bucket/prefix for a nightly audit",
+        f"lake: {yaml_text(name or 'lake')}",
+        f"results: {yaml_text(results)}   # outside of the lake; s3://bucket/prefix for a nightly audit",
     ]
     if endpoint:
-        lines.append(f"s3: {{endpoint: {_text(endpoint)}, path_style: true}}")
+        lines.append(f"s3: {{endpoint: {yaml_text(endpoint)}, path_style: true}}")
     lines += [
         "",
         "# Lists of the objects in storage.",
-        *(f"# {_comment(note)}" for note in found.notes),
+        *(f"# {comment_text(note)}" for note in found.notes),
         "inventories:",
     ]
     lines += _inventory_lines(found)
@@ -275,7 +280,8 @@ def lake_text(found: Surroundings, results: str, endpoint: str | None) -> str:
             f"# There may be more tables: at most {DEEPEST} levels and {MOST_LISTINGS} folders are searched."
         )
     lines += [
-        f"# Not listed: {_comment(place.uri)} ({_comment(why)})" for place, why in found.unreadable.items()
+        f"# Not listed: {comment_text(place.uri)} ({comment_text(why)})"
+        for place, why in found.unreadable.items()
     ]
     return "\n".join([*lines, "tables:", *_table_lines(found), *_plain_lines(found), ""])
 
@@ -289,7 +295,7 @@ def _plain_lines(found: Surroundings) -> Iterator[str]:
     yield "#   previous: the files of the last audit; spark_event_log, file_list, s3a_committer: records of writers;"
     yield "#   a glue or hive metastore: registered partitions, and empty ones."
     for place in found.plain[:MOST_PLAIN]:
-        name, location = _text(_name(found.place, place)), _text(_comment(place.uri))
+        name, location = yaml_text(_name(found.place, place)), yaml_text(comment_text(place.uri))
         yield f"#  - {{name: {name}, location: {location}, manifests: [{{kind: previous}}]}}"
     if len(found.plain) > MOST_PLAIN:
         yield f"#  and {count(len(found.plain) - MOST_PLAIN)} more"
@@ -297,12 +303,12 @@ def _plain_lines(found: Surroundings) -> Iterator[str]:
 
 def _inventory_lines(found: Surroundings) -> Iterator[str]:
     for place, prefix, remarks in found.inventories:
-        covers = f", covers: [{_text(Location(found.place.bucket, prefix).uri)}]" if prefix else ""
-        yield f"  # {_comment(remarks)}"
-        yield f"  - {{kind: s3_inventory, location: {_text(place.uri)}{covers}}}"
+        covers = f", covers: [{yaml_text(Location(found.place.bucket, prefix).uri)}]" if prefix else ""
+        yield f"  # {comment_text(remarks)}"
+        yield f"  - {{kind: s3_inventory, location: {yaml_text(place.uri)}{covers}}}"
     if not found.inventories:
         yield "  # Every audit lists the location; above some million objects an S3 Inventory is cheaper."
-        yield f"  - {{kind: listing, location: {_text(found.place.uri)}}}"
+        yield f"  - {{kind: listing, location: {yaml_text(found.place.uri)}}}"
 
 
 def _table_lines(found: Surroundings) -> Iterator[str]:
@@ -310,15 +316,15 @@ def _table_lines(found: Surroundings) -> Iterator[str]:
         yield f"  # {count(len(found.roots))} tables were found; each audit discovers them again."
         known = [each for each in formats() if each in found.roots.values()]
         named = "" if known == ["delta"] else f", formats: [{', '.join(known)}]"
-        yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]{named}}}"
+        yield f"  - discover: {{from: inventory, under: [{yaml_text(found.place.uri)}]{named}}}"
         return
     names = {root: _name(found.place, root) for root in found.roots}
     uses = Counter(names.values())
     for root, kind in found.roots.items():
-        name = _text(names[root] if uses[names[root]] == 1 else _comment(root.uri))
-        yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: {kind}}}]}}"
+        name = yaml_text(names[root] if uses[names[root]] == 1 else comment_text(root.uri))
+        yield f"  - {{name: {name}, location: {yaml_text(root.uri)}, manifests: [{{kind: {kind}}}]}}"
     if not found.roots:
-        yield f"  - {{name: {_text(_name(found.place, found.place))}, location: {_text(found.place.uri)}}}"
+        yield f"  - {{name: {yaml_text(_name(found.place, found.place))}, location: {yaml_text(found.place.uri)}}}"
         yield "    # Without a list of the written files, no file is reported as dropped:"
         yield "    # manifests: [{kind: file_list, location: s3://bucket/manifests/, complete: true}]"
 
@@ -326,10 +332,10 @@ def _table_lines(found: Surroundings) -> Iterator[str]:
 def _name(place: Location, root: Location) -> str:
     below = ".".join(part for part in root.key[len(place.prefix) :].split("/") if part)
     name = below or root.key.rpartition("/")[2] or root.bucket
-    return _comment(name).strip() or "table"
+    return comment_text(name).strip() or "table"
 
 
-def _text(value: str) -> str:
+def yaml_text(value: str) -> str:
     """Quote any text for YAML; `${` would be a variable of the lake file, so it is escaped as `$${`."""
     return f'"{"".join(map(_escaped, value.replace("${", "$${")))}"'
 
@@ -341,7 +347,8 @@ def _escaped(char: str) -> str:
     return char if char.isprintable() else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _comment(text: str) -> str:
+def comment_text(text: str) -> str:
+    """Escape a text for a comment: it stays on its line."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the process within two seconds, whatever the main thread waits for.
+"""Ctrl-C and SIGTERM end the process within two seconds, whatever the main thread waits for.
 
 Python raises KeyboardInterrupt in the main thread, which cannot react while it waits inside a library (a connection of
 delta-rs or obstore, the start of Spark). So a separate thread waits for the signal: it gives the main thread a moment
@@ -32,18 +32,19 @@ def at_interrupt(act: Callable[[], object]) -> Iterator[None]:
 
 
 def end_on_interrupt(message: str, code: int) -> None:
-    """From now on end this process after Ctrl-C, with a message on stderr and an exit code.
+    """From now on end this process after Ctrl-C or SIGTERM, with a message on stderr and an exit code.
 
     Python's own handler stays: a main thread that can react ends the command as usual.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     Thread(target=_wait, args=(reader, message, code), name="interrupt", daemon=True).start()
 
 
 def _wait(reader: int, message: str, code: int) -> None:
-    while signal.SIGINT not in os.read(reader, 64):
+    while not {signal.SIGINT, signal.SIGTERM} & {*os.read(reader, 64)}:
         pass
     time.sleep(PATIENCE)
     acts = Thread(target=_run_acts, name="last acts", daemon=True)

@@ -42,6 +42,7 @@ from lakeaudit.runtime.connections.aws_responses import (
     timestamp,
 )
 from lakeaudit.runtime.connections.reach import SECONDS, listens
+from lakeaudit.runtime.connections.request_budget import RequestBudget
 from lakeaudit.storage_classes import ClassKind, StorageClasses, cloud_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Endpoint:
     role_arn: str | None = None
     external_id: str | None = None
     requester_pays: bool = False
+    budget: RequestBudget | None = None
+    """Limits the requests to S3; None: any number."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +181,8 @@ def _build_client(service: str, at: Endpoint) -> Any:
     if service == "s3":
         refuse_web_pages(client)
         read_errors_whole(client)
+    if at.budget is not None and service == "s3":
+        client.meta.events.register("before-send.s3", at.budget.take)
     if at.requester_pays and service == "s3":
         client.meta.events.register("before-call.s3", _pay)
     return client

@@ -33,6 +33,7 @@ from botocore.exceptions import (
 from lakeaudit.advice.command_lines import option
 from lakeaudit.errors import one_line
 from lakeaudit.keys import LOCAL_ELSEWHERE
+from lakeaudit.runtime.connections.request_budget import BudgetSpent
 
 LACKS = "the store lacks this operation"
 ARCHIVED = "is archived and cannot be read before it is restored"
@@ -139,6 +140,8 @@ def explain(error: Exception) -> Failure:
         return Failure("lies on Azure, from which files are only read", "see docs/lakes/azure.yaml")
     if isinstance(error, OnOtherStore):
         return Failure(str(error), "name it by the object storage that has it, or add its origin to `maps`")
+    if isinstance(error, BudgetSpent):
+        return Failure(str(error), error.hint)
     if isinstance(error, FlexibleChecksumError):
         return _CHECKSUMS_DIFFER
     if isinstance(error, ClientError):

@@ -36,10 +36,12 @@ def quick_read(clients: Clients, place: Location) -> bytes | None:
     """Return the whole content of an object of S3; None if obstore did not read it, which proves nothing."""
     if not _is_plain(place):
         return None
-    known = clients.session(*place), place.bucket
-    if known in _left_to_boto:
+    known, budget = (clients.session(*place), place.bucket), clients.endpoint(*place).budget
+    if known in _left_to_boto or (budget is not None and budget.is_spent):
         return None
     try:
+        if budget is not None:
+            budget.take()
         import obstore
 
         if known not in _stores:
