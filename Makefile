@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-spark format lock
+.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-spark format schemas lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -52,6 +52,9 @@ check: install ## format, lint and types, without changing anything
 format: install ## put the code in order
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+schemas: install ## write docs/schemas and docs/result-columns.md from the code
+	@$(BIN)/python -m tests.builders.schema_files
 
 lock: install ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
 	@$(COMPILE) $(UPGRADE) requirements/bootstrap.in --output-file requirements/bootstrap.lock

@@ -13,6 +13,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.json_documents import RunSummary
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, leftover_status, results_of
 
@@ -107,7 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def summary(folder: Path) -> dict[str, object]:
+def summary(folder: Path) -> RunSummary:
     """One audit of it."""
     return audited(lake_of(folder), run_id="damaged").summary
 
@@ -121,23 +122,21 @@ def lake_of(folder: Path) -> Lake:
     return load_lake(path, {})
 
 
-def test_damaged_tables_are_partial_and_the_others_complete(summary: dict[str, object]) -> None:
+def test_damaged_tables_are_partial_and_the_others_complete(summary: RunSummary) -> None:
     assert summary["tables"] == {
         name: "partial" if damaged else "complete" for name, (_, damaged) in DAMAGES.items()
     }
     assert summary["status"] == "partial"
 
 
-def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: dict[str, object]) -> None:
+def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: RunSummary) -> None:
     """A table without a readable state is reported as missing."""
     assert summary["findings"] == {
         "incomplete_commit": 1, "missing_metadata": 2, "table_missing": 1, "unreadable_evidence": 1,
     }  # fmt: skip
 
 
-def test_a_commit_below_its_own_counts_is_named_with_both_numbers(
-    folder: Path, summary: dict[str, object]
-) -> None:
+def test_a_commit_below_its_own_counts_is_named_with_both_numbers(folder: Path, summary: RunSummary) -> None:
     assert summary["status"] == "partial"
     results = results_of(lake_of(folder))
     (row,) = (one for one in rows_of(results.findings("damaged")) if one["kind"] == "incomplete_commit")

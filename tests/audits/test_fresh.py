@@ -93,7 +93,7 @@ def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
 @pytest.mark.parametrize("table", QUIET)
 def test_files_that_are_not_looked_up_stay_too_young(tonight: Tonight, table: str) -> None:
     assert counts_by_table(tonight.lake, tonight.outcome)[table] == (0, 0, 6)
-    reason = tonight.outcome.summary["coverage"][table]["content"]["reason"]
+    reason = tonight.outcome.summary["coverage"][table]["content"]["reason"] or ""
     assert reason.startswith("6 files are too young to judge until a storage snapshot begins at ")
 
 

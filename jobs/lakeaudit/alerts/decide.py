@@ -22,6 +22,7 @@ DISCREPANCIES, MASS_LOSS, STILL_OPEN = "discrepancies", "mass_loss", "still_open
 SUSPECT, FAILED, OVERDUE, RECOVERED = "audit_suspect", "audit_failed", "audit_overdue", "audit_recovered"
 _OF_STATUS = {"suspect": SUSPECT, "failed": FAILED}
 _TROUBLE = (SUSPECT, FAILED, OVERDUE)
+NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, STILL_OPEN, *_TROUBLE, RECOVERED)
 
 DUE, SENT, FAILED_TO_SEND = "due", "sent", "failed"
 

@@ -9,6 +9,7 @@ import requests
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
+from lakeaudit.json_documents import PostedAlert
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.extras import install_hint
@@ -150,12 +151,12 @@ class AlertmanagerChannel:
     def send(self, post: Post) -> None:
         """Send the message."""
         ends = post.at if post.over else post.at + self._holds_for
-        alert = {
-            "labels": {"alertname": "lakeaudit", "key": post.key, **post.labels},
-            "annotations": {"summary": post.title, "description": post.body},
-            "startsAt": post.at.isoformat(),
-            "endsAt": ends.isoformat(),
-        }
+        alert = PostedAlert(
+            labels={"alertname": "lakeaudit", "key": post.key, **post.labels},
+            annotations={"summary": post.title, "description": post.body},
+            startsAt=post.at.isoformat(),
+            endsAt=ends.isoformat(),
+        )
         _post(f"{self._url}/api/v2/alerts", [alert], self._name)
 
 

@@ -6,24 +6,26 @@ Events: "RunEvent" of spec 2-0-2; facets: DataQualityAssertionsDatasetFacet 1-1-
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Literal
 from uuid import NAMESPACE_URL, uuid5
 
 from lakeaudit.formatting import count
+from lakeaudit.json_documents import Assertion, Empty, LineageEvent, LineageTable, MetricsFacet
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.results.read import Results, Row
 
-Event = dict[str, Any]
-
+_NONE: Empty = {}
 _PRODUCER = "urn:lakeaudit:lineage"
 _SPEC = "https://openlineage.io/spec"
 _RUN_EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-_ASSERTIONS = "facets/1-1-0/DataQualityAssertionsDatasetFacet.json#/$defs/DataQualityAssertionsDatasetFacet"
-_METRICS = "facets/1-0-3/DataQualityMetricsInputDatasetFacet.json#/$defs/DataQualityMetricsInputDatasetFacet"
+_ASSERTIONS = (
+    f"{_SPEC}/facets/1-1-0/DataQualityAssertionsDatasetFacet.json#/$defs/DataQualityAssertionsDatasetFacet"
+)
+_METRICS = f"{_SPEC}/facets/1-0-3/DataQualityMetricsInputDatasetFacet.json#/$defs/DataQualityMetricsInputDatasetFacet"
 
 
-def events(results: Results, places: Mapping[str, Location]) -> list[Event]:
+def events(results: Results, places: Mapping[str, Location]) -> list[LineageEvent]:
     """Return the start and end events of the last published run; empty before the first."""
     run = results.last_published()
     if run is None:
@@ -34,20 +36,25 @@ def events(results: Results, places: Mapping[str, Location]) -> list[Event]:
     return [_event("START", run["started_at"], run, []), _event("COMPLETE", run["finished_at"], run, inputs)]
 
 
-def _event(kind: str, at: datetime, run: Row, inputs: list[Event]) -> Event:
+def _event(
+    kind: Literal["START", "COMPLETE"], at: datetime, run: Row, inputs: list[LineageTable]
+) -> LineageEvent:
     return {
         "eventType": kind,
         "eventTime": at.isoformat(),
         "producer": _PRODUCER,
         "schemaURL": _RUN_EVENT,
-        "run": {"runId": str(uuid5(NAMESPACE_URL, f"lakeaudit:{run['lake']}:{run['run_id']}")), "facets": {}},
-        "job": {"namespace": "lakeaudit", "name": run["lake"], "facets": {}},
+        "run": {
+            "runId": str(uuid5(NAMESPACE_URL, f"lakeaudit:{run['lake']}:{run['run_id']}")),
+            "facets": _NONE,
+        },
+        "job": {"namespace": "lakeaudit", "name": run["lake"], "facets": _NONE},
         "inputs": inputs,
         "outputs": [],
     }
 
 
-def _dataset(name: str, place: Location, coverage: Sequence[Row], totals: Sequence[Row]) -> Event:
+def _dataset(name: str, place: Location, coverage: Sequence[Row], totals: Sequence[Row]) -> LineageTable:
     rows = [row for row in coverage if row["table_name"] == name]
     wrong: dict[str, int] = {}
     for row in totals:
@@ -58,38 +65,43 @@ def _dataset(name: str, place: Location, coverage: Sequence[Row], totals: Sequen
     return {
         "namespace": "file" if place.is_local else Location(place.bucket, "").uri.rstrip("/"),
         "name": place.key if place.bucket else f"/{place.key}",
-        "facets": {},
+        "facets": _NONE,
         "inputFacets": {
-            "dataQualityAssertions": _facet(_ASSERTIONS, assertions=assertions),
-            "dataQualityMetrics": _facet(_METRICS, columnMetrics={}, **_size(rows)),
+            "dataQualityAssertions": {
+                "_producer": _PRODUCER,
+                "_schemaURL": _ASSERTIONS,
+                "assertions": assertions,
+            },
+            "dataQualityMetrics": _metrics(rows),
         },
     }
 
 
-def _assertions(row: Row, wrong: int) -> Iterator[Event]:
+def _assertions(row: Row, wrong: int) -> Iterator[Assertion]:
     """Yield whether an axis was decided, and whether it has no findings, if that is known."""
     if row["status"] == "off":
         return
     whole = row["status"] == "complete" and not (row["undecided"] or row["uncovered"])
-    decided = {"actual": row["status"] + (f": {row['reason']}" if row["reason"] else "")}
     yield {
         "assertion": f"lakeaudit.{row['axis']}.decided",
         "success": whole,
         "expected": "complete",
-    } | decided
+        "actual": row["status"] + (f": {row['reason']}" if row["reason"] else ""),
+    }
     if whole or wrong:
-        compared = {
+        yield {
+            "assertion": f"lakeaudit.{row['axis']}",
+            "success": not wrong,
             "expected": "no finding of severity warning or higher",
             "actual": f"{count(wrong)} findings",
         }
-        yield {"assertion": f"lakeaudit.{row['axis']}", "success": not wrong} | compared
 
 
-def _size(rows: Sequence[Row]) -> Event:
+def _metrics(rows: Sequence[Row]) -> MetricsFacet:
+    facet: MetricsFacet = {"_producer": _PRODUCER, "_schemaURL": _METRICS, "columnMetrics": _NONE}
     content = next((row for row in rows if row["axis"] == "content"), None)
-    known = {"fileCount": content["files"], "bytes": content["bytes"]} if content else {}
-    return {name: number for name, number in known.items() if number is not None}
-
-
-def _facet(schema: str, **fields: Any) -> Event:
-    return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/{schema}", **fields}
+    if content is not None and content["files"] is not None:
+        facet["fileCount"] = content["files"]
+    if content is not None and content["bytes"] is not None:
+        facet["bytes"] = content["bytes"]
+    return facet

@@ -17,6 +17,7 @@ from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
+from lakeaudit.json_documents import AxisSummary, RunStatus, RunSummary, SourceSummary, TableStatus
 from lakeaudit.judged import files_judged
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
@@ -34,8 +35,8 @@ class Outcome:
     """
 
     run_id: str
-    status: str
-    summary: dict[str, Any]
+    status: RunStatus
+    summary: RunSummary
     exit_code: int
     run_row: dict[str, Any]
     pressing: Mapping[str, int]
@@ -68,11 +69,8 @@ def conclude(
     kinds = report.tally.kinds
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
-    summary = _summary(row, judgement, tables, kinds) | {
-        "states": dict(standing.states),
-        "error": row["error"],
-        "retry": status == "failed" and any(gap.retryable for gap in judgement.gaps),
-    }
+    retry = status == "failed" and any(gap.retryable for gap in judgement.gaps)
+    summary = _summary(row, judgement, tables, kinds, standing.states, retry=retry)
     warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
     return Outcome(stamp.run_id, status, summary, code, row, _sum_by(pressing, "severity"), warnings)
@@ -128,24 +126,32 @@ def _exit_code(status: str, judgement: Judgement) -> int:
 def _summary(
     row: Mapping[str, Any],
     judgement: Judgement,
-    tables: Mapping[str, str],
+    tables: dict[str, TableStatus],
     kinds: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
+    states: Mapping[str, int],
+    *,
+    retry: bool,
+) -> RunSummary:
     """Return the run's row as it is printed, with coverage and counts of findings."""
     return {
         "run_id": row["run_id"],
         "lake": row["lake"],
         "status": row["status"],
-        **{name: iso(row[name]) for name in ("as_of", "started_at", "finished_at")},
+        "as_of": iso(row["as_of"]),
+        "started_at": iso(row["started_at"]),
+        "finished_at": iso(row["finished_at"]),
         "tables": tables,
-        "sources": [{name: _json_value(value) for name, value in info.items()} for info in row["sources"]],
+        "sources": [_source_summary(info) for info in row["sources"]],
         "coverage": _coverage(judgement.coverage_rows),
         "findings": _sum_by(kinds, "kind"),
         "severities": _sum_by(kinds, "severity"),
+        "states": dict(states),
+        "error": row["error"],
+        "retry": retry,
     }
 
 
-def _status(judgement: Judgement) -> str:
+def _status(judgement: Judgement) -> RunStatus:
     """Return the run's status.
 
     suspect: a source lacks too many files to be credible; failed: evidence is incomplete and no file could be decided;
@@ -185,7 +191,7 @@ def _gaps_elsewhere(judgement: Judgement) -> str | None:
     )
 
 
-def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, TableStatus]:
     """Return the status of each table: off if every axis is off, partial if any axis is partial, else complete."""
     states: dict[str, set[str]] = {}
     for row in rows:
@@ -193,16 +199,20 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {name: _table(of_table) for name, of_table in states.items()}
 
 
-def _table(states: set[str]) -> str:
+def _table(states: set[str]) -> TableStatus:
     if states == {"off"}:
         return "off"
     return "partial" if "partial" in states else "complete"
 
 
-def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    coverage: dict[str, dict[str, Any]] = {}
+def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, AxisSummary]]:
+    coverage: dict[str, dict[str, AxisSummary]] = {}
     for row in rows:
-        axis = {name: row[name] for name in ("status", "decided_share", "reason")}
+        axis: AxisSummary = {
+            "status": row["status"],
+            "decided_share": row["decided_share"],
+            "reason": row["reason"],
+        }
         coverage.setdefault(row["table_name"], {})[row["axis"]] = axis
     return coverage
 
@@ -237,5 +247,17 @@ def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _json_value(value: Any) -> Any:
-    return iso(value) if isinstance(value, datetime) else value
+def _source_summary(source: Mapping[str, Any]) -> SourceSummary:
+    """Return an element of `runs.sources` with its times as texts."""
+    start, end = source["cut_from"], source["cut_to"]
+    return {
+        "role": source["role"],
+        "kind": source["kind"],
+        "location": source["location"],
+        "identity": source["identity"],
+        "cut_from": None if start is None else iso(start),
+        "cut_to": None if end is None else iso(end),
+        "rows": source["rows"],
+        "rejected": source["rejected"],
+        "seconds": source["seconds"],
+    }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakeaudit.commands.status import CommandResult, StatusFile
+    from lakeaudit.json_documents import CommandOutcome
 
 reconcile = typer.Typer(
     rich_markup_mode=None,
@@ -226,6 +227,12 @@ def _on_plan(
 
 
 def _finish(name: str, result: "CommandResult", status: "StatusFile") -> int:
-    summary = {"command": name, "exit_code": result.exit_code, "verdict": result.verdict, "retry": False}
-    status.write({**result.more, **summary})
+    summary: CommandOutcome = {
+        **result.more,
+        "command": name,
+        "exit_code": result.exit_code,
+        "verdict": result.verdict,
+        "retry": False,
+    }
+    status.write(summary)
     return say(result.verdict, result.exit_code)

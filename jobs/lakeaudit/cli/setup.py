@@ -14,7 +14,6 @@ from lakeaudit.cli.options import (
     LakeFile,
     Status,
 )
-from lakeaudit.config import lake_schema
 
 
 @app.command()
@@ -124,7 +123,16 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
 
 
 @app.command()
-def schema() -> int:
-    """Print the JSON Schema of the lake file."""
-    typer.echo(json.dumps(lake_schema(), indent=2))
+def schema(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the schema.")] = "lake",
+    list_: Annotated[bool, typer.Option("--list", help="Print the names of all schemas.")] = False,
+) -> int:
+    """Print the JSON Schema of a document.
+
+    Without a name, the command prints the schema of the lake file. The other schemas describe the output of commands
+    and the requests that lakeaudit sends. docs/schemas contains all of them.
+    """
+    from lakeaudit.documents import DOCUMENTS, document_schema
+
+    typer.echo("\n".join(DOCUMENTS) if list_ else json.dumps(document_schema(name), indent=2))
     return 0

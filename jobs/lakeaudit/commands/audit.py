@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import CommandResult, StatusFile, failure
@@ -12,6 +12,7 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.formatting import in_utc, iso
 from lakeaudit.gates.second_process import Checker, check_here
+from lakeaudit.json_documents import AuditSummary
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -62,9 +63,10 @@ def run(
     clients = clients_of(lake)
     running = _running_summary(request, lake, clock())
     request.status.write(running)
-    failed_with: Callable[[BaseException], dict[str, Any]] = lambda error: (  # noqa: E731
-        running | {"status": "failed", "finished_at": iso(clock())} | failure(error)
-    )
+
+    def failed_with(error: BaseException) -> AuditSummary:
+        return {**running, "status": "failed", "finished_at": iso(clock()), **failure(error)}
+
     try:
         with at_interrupt(lambda: request.status.write(failed_with(KeyboardInterrupt()))):
             outcome = run_audit(lake, request.options, clients, clock, progress, check, at_once=request.spark)
@@ -77,7 +79,7 @@ def run(
             _send_alerts(request, lake, clients, clock(), progress, published=False)
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
-    summary = outcome.summary | {"exit_code": code}
+    summary: AuditSummary = {**outcome.summary, "exit_code": code}
     request.status.write(summary)
     verdict = _print_result(request, lake, clients, outcome.run_id, summary, clock(), out)
     audited = lake.model_copy(update={"tables": outcome.tables})
@@ -150,7 +152,7 @@ def _print_result(
     lake: Lake,
     clients: Clients,
     run_id: str,
-    summary: Mapping[str, Any],
+    summary: AuditSummary,
     now: datetime,
     out: TextIO,
 ) -> str:
@@ -171,7 +173,7 @@ def _print_result(
     return text_output.verdict_line(page)
 
 
-def _running_summary(request: Request, lake: Lake, now: datetime) -> dict[str, Any]:
+def _running_summary(request: Request, lake: Lake, now: datetime) -> AuditSummary:
     """Return the summary object of an audit that has just started."""
     options = request.options
     return {

@@ -10,6 +10,7 @@ from lakeaudit.commands.scan_scope import NAMED, Request, ScanScope
 from lakeaudit.commands.scan_versions import NoncurrentVersions
 from lakeaudit.formatting import number, visible
 from lakeaudit.formatting import size as size_text
+from lakeaudit.json_documents import ScannedFinding, ScanSummary
 from lakeaudit.keys import Location
 from lakeaudit.report import summary
 
@@ -128,19 +129,7 @@ def _next_commands(scanned: Scanned) -> list[str]:
     return commands
 
 
-_FINDING = (
-    "kind",
-    "severity",
-    "table_name",
-    "bucket",
-    "key",
-    "rows_at_stake",
-    "bytes_at_stake",
-    "recoverable",
-)
-
-
-def _as_json(scanned: Scanned, verdict: str) -> dict[str, Any]:
+def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
     page, noncurrent = scanned.page, scanned.noncurrent
     unlisted = unlisted_of(page.totals)
     cost = dollars(scanned.request, unlisted.bytes + noncurrent.bytes)
@@ -153,7 +142,7 @@ def _as_json(scanned: Scanned, verdict: str) -> dict[str, Any]:
              "files": line.stake.files.known, "rows": line.stake.rows.known, "bytes": line.stake.bytes.known}
             for line in summary.by_kind(page.totals)
         ],
-        "findings": [{name: row[name] for name in _FINDING} for row in page.findings],
+        "findings": [_finding(row) for row in page.findings],
         "all_findings": page.finding_count,
         "unlisted_bytes": unlisted.bytes,
         "noncurrent_versions": noncurrent.files,
@@ -163,3 +152,16 @@ def _as_json(scanned: Scanned, verdict: str) -> dict[str, Any]:
         "left_out": [*scanned.scope.left_out, *_not_counted(scanned)],
         "requests": scanned.requests,
     }  # fmt: skip
+
+
+def _finding(row: Mapping[str, Any]) -> ScannedFinding:
+    return {
+        "kind": row["kind"],
+        "severity": row["severity"],
+        "table_name": row["table_name"],
+        "bucket": row["bucket"],
+        "key": row["key"],
+        "rows_at_stake": row["rows_at_stake"],
+        "bytes_at_stake": row["bytes_at_stake"],
+        "recoverable": row["recoverable"],
+    }

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import INTERRUPTED, AuditError, CannotPublish
 from lakeaudit.formatting import iso
+from lakeaudit.json_documents import CommandFailure, CommandOutcome, Failure, RepairFields
 from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
@@ -26,7 +27,7 @@ class CommandResult:
 
     verdict: str
     exit_code: int
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: RepairFields = field(default_factory=RepairFields)
     warnings: tuple[str, ...] = ()
 
 
@@ -58,7 +59,13 @@ class StatusFile:
         Raises:
             CannotPublish: it cannot be written.
         """
-        self.write({"command": command, "exit_code": exit_code, "verdict": verdict, "retry": retry})
+        outcome: CommandOutcome = {
+            "command": command,
+            "exit_code": exit_code,
+            "verdict": verdict,
+            "retry": retry,
+        }
+        self.write(outcome)
 
 
 @contextmanager
@@ -70,11 +77,12 @@ def open_status(name: str | None, command: str) -> Iterator[StatusFile]:
     except BaseException as error:
         if not status.ended:
             with suppress(CannotPublish):  # the failure itself is raised
-                status.write({"command": command, "status": "failed"} | failure(error))
+                failed: CommandFailure = {"command": command, "status": "failed", **failure(error)}
+                status.write(failed)
         raise
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failure(error: BaseException) -> Failure:
     """Return a failure as the keys of a status file: exit code, message, and whether a retry may succeed."""
     if not isinstance(error, AuditError) and is_full_disk(error):
         error = no_room(named_place(error), error)

@@ -4,9 +4,8 @@ from lakeaudit.rules.rule import NONE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = (
-    "restored", "reference_removed", "metastore_mended", "accepted", "retired",
-)  # fmt: skip
+RESOLUTIONS = ("restored", "reference_removed", "metastore_mended", "accepted", "retired")
+RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = RESOLUTIONS
 """Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not tracked on its own any more."""
 
 _ORIGINAL_GONE = "('content.dropped', 'content.missing_metadata')"

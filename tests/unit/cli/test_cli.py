@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lakeaudit import __version__, cli
-from lakeaudit.cli import frame, setup
+from lakeaudit import __version__, cli, documents
+from lakeaudit.cli import frame
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -146,7 +146,7 @@ def fail_with(error: BaseException) -> Any:
 def test_a_bug_is_one_line_and_exit_70(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, typed: list[str]
 ) -> None:
-    monkeypatch.setattr(setup, "lake_schema", fail_with(RuntimeError("boom\nbang \x1b[31m")))
+    monkeypatch.setattr(documents, "document_schema", fail_with(RuntimeError("boom\nbang \x1b[31m")))
     assert cli.main(typed) == 70
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("lakeaudit: unexpected RuntimeError: boom; please report it")
@@ -155,7 +155,7 @@ def test_a_bug_is_one_line_and_exit_70(
 
 
 def test_interrupted_is_one_line_and_exit_130(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "lake_schema", fail_with(KeyboardInterrupt()))
+    monkeypatch.setattr(documents, "document_schema", fail_with(KeyboardInterrupt()))
     assert cli.main(["schema"]) == 130
     assert capsys.readouterr().err == "lakeaudit: interrupted; nothing of this run is published\n"
 

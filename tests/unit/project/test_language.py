@@ -14,7 +14,15 @@ from tests.language_lists import EXCEPTIONS, NAME_PARTS, NAMES, PHRASES
 ROOT = Path(__file__).parents[3]
 THE_LISTS = ("language_lists.py", "test_language.py")
 CODE = ("jobs", "dags", "tests")
-DOCUMENTS = ("*.md", "docs/*.md", "docs/*/*.md", "tests/*.md", "conf/example.yaml", "jobs/**/*.j2")
+DOCUMENTS = (
+    "*.md",
+    "docs/*.md",
+    "docs/*/*.md",
+    "tests/*.md",
+    "conf/example.yaml",
+    "jobs/**/*.j2",
+    "jobs/**/*.toml",
+)
 SHOWN = 20
 
 

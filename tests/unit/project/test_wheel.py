@@ -90,7 +90,16 @@ def test_the_command_starts_from_the_zip(wheel: Path, python: Path, tmp_path: Pa
     assert "nowhere.yaml" in done.stderr
 
 
-BROUGHT_ALONG = {"botocore", "py4j", "numpy", "markupsafe", "altair", "pydantic_core", "thrift"}
+BROUGHT_ALONG = {
+    "botocore",
+    "py4j",
+    "numpy",
+    "markupsafe",
+    "altair",
+    "pydantic_core",
+    "thrift",
+    "typing_extensions",
+}
 """Imported packages that come with a declared requirement."""
 
 

@@ -25,6 +25,7 @@ from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, size, steps_in_words, visible
+from lakeaudit.json_documents import RepairFields
 from lakeaudit.keys import Location, digest
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
@@ -111,8 +112,8 @@ def plan(
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
     plan_summary.write(totals, out)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
-    more = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
-            "for_person": sealed.for_person, "actions": dict(totals.counts)}  # fmt: skip
+    more = RepairFields(plan=place, plan_id=plan_id, digest=sealed.digest, steps=sealed.steps,
+                        for_person=sealed.for_person, actions=dict(totals.counts))  # fmt: skip
     return CommandResult(_plan_verdict(sealed, totals, place), 0, more)
 
 
@@ -397,5 +398,5 @@ def _result_of(
     others = sum(n for status, n in tally.counts.items() if status not in expected)
     is_partial = bool(others or tally.is_over or (waiting and not undone))
     verdict = f"{counts or 'nothing to do'}; to verify: lakeaudit audit {operand(lake_file)}"
-    more = {"plan_id": header.plan_id, "counts": dict(tally.counts)}
+    more = RepairFields(plan_id=header.plan_id, counts=dict(tally.counts))
     return CommandResult(verdict, 3 if is_partial else 0, more)

@@ -1,0 +1,239 @@
+"""The JSON documents that commands print, write or send, as types: `documents` publishes their JSON Schemas.
+
+Times are texts in ISO 8601. `documents/documents.toml` describes each property.
+"""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+RunStatus = Literal["running", "complete", "partial", "suspect", "failed"]
+AxisStatus = Literal["complete", "partial", "off", "overtaken"]
+TableStatus = Literal["complete", "partial", "off"]
+
+
+class SourceSummary(TypedDict):
+    """A source that an audit read."""
+
+    role: str
+    kind: str
+    location: str
+    identity: str
+    cut_from: str | None
+    cut_to: str | None
+    rows: int | None
+    rejected: int | None
+    seconds: float | None
+
+
+class AxisSummary(TypedDict):
+    """The coverage of one axis of a table."""
+
+    status: AxisStatus
+    decided_share: float | None
+    reason: str | None
+
+
+class RunSummary(TypedDict):
+    """The outcome of a run."""
+
+    run_id: str | None
+    lake: str
+    status: RunStatus
+    as_of: str
+    started_at: str
+    finished_at: str | None
+    tables: dict[str, TableStatus]
+    sources: list[SourceSummary]
+    coverage: dict[str, dict[str, AxisSummary]]
+    findings: dict[str, int]
+    severities: dict[str, int]
+    states: dict[str, int]
+    error: str | None
+    retry: bool | None
+
+
+class AuditSummary(RunSummary):
+    """The output of `lakeaudit audit --format json`, and the status file of an audit."""
+
+    exit_code: int | None
+
+
+class RepairFields(TypedDict, total=False):
+    """Further properties in the status file of `reconcile`."""
+
+    plan: str
+    plan_id: str
+    digest: str
+    steps: int
+    for_person: int
+    actions: dict[str, int]
+    counts: dict[str, int]
+
+
+class CommandOutcome(RepairFields):
+    """The status file of a command other than `audit` that ended by itself."""
+
+    command: str
+    exit_code: int
+    verdict: str
+    retry: bool
+
+
+class Failure(TypedDict):
+    """The reason why a command failed."""
+
+    exit_code: int
+    error: str
+    retry: bool
+
+
+class CommandFailure(Failure):
+    """The status file of a command that failed, or of an audit that could not begin."""
+
+    command: str
+    status: Literal["failed"]
+
+
+class FindingTotal(TypedDict):
+    """The number of findings of one kind and severity."""
+
+    severity: str
+    kind: str
+    findings: int
+
+
+class ScannedKind(TypedDict):
+    """The findings of one kind."""
+
+    kind: str
+    severity: str
+    findings: int
+    files: int | None
+    rows: int | None
+    bytes: int | None
+
+
+class ScannedFinding(TypedDict):
+    """One of the worst findings."""
+
+    kind: str
+    severity: str
+    table_name: str | None
+    bucket: str | None
+    key: str | None
+    rows_at_stake: int | None
+    bytes_at_stake: int | None
+    recoverable: str | None
+
+
+class ScanSummary(TypedDict):
+    """The output of `lakeaudit scan --format json`."""
+
+    place: str
+    tables: int
+    verdict: str
+    kinds: list[ScannedKind]
+    findings: list[ScannedFinding]
+    all_findings: int
+    unlisted_bytes: int
+    noncurrent_versions: int
+    noncurrent_bytes: int
+    unlisted_dollars_a_month: float | None
+    judged: dict[str, AxisStatus]
+    left_out: list[str]
+    requests: int | None
+
+
+class Empty(TypedDict):
+    """No facets."""
+
+
+class LineageRun(TypedDict):
+    """The run of an event."""
+
+    runId: str
+    facets: Empty
+
+
+class LineageJob(TypedDict):
+    """The job of an event: audits of one lake."""
+
+    namespace: str
+    name: str
+    facets: Empty
+
+
+class Facet(TypedDict):
+    """The two properties of every facet."""
+
+    _producer: str
+    _schemaURL: str
+
+
+class Assertion(TypedDict):
+    """A statement about one axis of a table, and whether it holds."""
+
+    assertion: str
+    success: bool
+    expected: str
+    actual: str
+
+
+class AssertionsFacet(Facet):
+    """The statements about a table."""
+
+    assertions: list[Assertion]
+
+
+class MetricsFacet(Facet):
+    """The size of a table, if the audit counted its files."""
+
+    columnMetrics: Empty
+    fileCount: NotRequired[int]
+    bytes: NotRequired[int]
+
+
+class InputFacets(TypedDict):
+    """What the audit found out about a table."""
+
+    dataQualityAssertions: AssertionsFacet
+    dataQualityMetrics: MetricsFacet
+
+
+class LineageTable(TypedDict):
+    """An audited table."""
+
+    namespace: str
+    name: str
+    facets: Empty
+    inputFacets: InputFacets
+
+
+class LineageEvent(TypedDict):
+    """The body of a request to `openlineage_url_env`: the start or the end of a published audit."""
+
+    eventType: Literal["START", "COMPLETE"]
+    eventTime: str
+    producer: str
+    schemaURL: str
+    run: LineageRun
+    job: LineageJob
+    inputs: list[LineageTable]
+    outputs: list[Empty]
+
+
+class AlertTexts(TypedDict):
+    """The texts of an alert."""
+
+    summary: str
+    description: str
+
+
+class PostedAlert(TypedDict):
+    """An alert as Alertmanager's API v2 receives it."""
+
+    labels: dict[str, str]
+    annotations: AlertTexts
+    startsAt: str
+    endsAt: str
