@@ -12,7 +12,7 @@ from lakeaudit.cli import frame
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 LONG = {
     "kinds.md": "one section per kind, compared with the code",
