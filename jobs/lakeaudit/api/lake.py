@@ -89,7 +89,7 @@ class LakeHandle:
             done = command.run(
                 request, self.config, clock=self.clock, progress=self.progress, out=StringIO(), check=check
             )
-        return self._run(str(done.more["run_id"]), done.exit_code, done.warnings)
+        return self._run(str(done.run_id), done.exit_code, done.warnings)
 
     def run(self, run_id: str | None = None) -> AuditRun:
         """Return a run that wrote findings; by default the last one.

@@ -84,7 +84,7 @@ def run(
     verdict = _print_result(request, lake, clients, outcome.run_id, summary, clock(), out)
     audited = lake.model_copy(update={"tables": outcome.tables})
     unsent = _send_alerts(request, audited, clients, clock(), progress, published=outcome.status != "failed")
-    return CommandResult(verdict, code, summary, (*outcome.warnings, *unsent))
+    return CommandResult(verdict, code, warnings=(*outcome.warnings, *unsent), run_id=outcome.run_id)
 
 
 def highest(*codes: int) -> int:

@@ -23,12 +23,16 @@ from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The last line of a command, its exit code, its warnings, and in `more` further keys of its status file."""
+    """The last line of a command, its exit code and warnings; in `more` further keys of its status file.
+
+    `run_id` is the id of the run, if the command was an audit.
+    """
 
     verdict: str
     exit_code: int
     more: RepairFields = field(default_factory=RepairFields)
     warnings: tuple[str, ...] = ()
+    run_id: str | None = None
 
 
 class StatusFile:
