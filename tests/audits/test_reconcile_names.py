@@ -15,6 +15,7 @@ from lakeaudit.reconcile.stores.name_store import NameStore
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import name_stores as built
 from tests.builders import s3guard
+from tests.builders.iam_policies import with_printed_policy
 from tests.builders.name_stores import Item
 from tests.builders.repair_plans import RepairPlans, actions_of
 from tests.builders.repair_rows import ledger_row, planned
@@ -109,7 +110,7 @@ def recorded(requested: set[str]) -> Iterator[None]:
 def test_rows_of_s3mper_are_written_as_it_writes_them_and_taken_out_again(s3mper: NamedStore) -> None:
     """The policy of entries grants exactly the requests to the store."""
     before, requested = s3mper.items(), set[str]()
-    with recorded(requested):
+    with recorded(requested), with_printed_policy(s3mper.mending.folder / "lake.yaml"):
         steps = s3mper.plan(a="hidden", b="tombstoned", c="phantom")
         assert s3mper.mending.apply().exit_code == 0
     assert [step.action for step in steps] == ["put_name", "put_name", "remove_name"]
@@ -123,7 +124,7 @@ def test_rows_of_s3mper_are_written_as_it_writes_them_and_taken_out_again(s3mper
         (link,) = [each for each in links if each["linkFile"] == row["file"]]
         assert link["linkPath"] == row["path"]
         assert link["file"]["S"].partition("-")[0] == row["epoch"]["N"]
-    with recorded(requested):
+    with recorded(requested), with_printed_policy(s3mper.mending.folder / "lake.yaml"):
         assert s3mper.mending.undo().exit_code == 0
     assert s3mper.items() == before
     assert requested == granted_requests()
@@ -134,9 +135,11 @@ def test_items_of_emrfs_are_only_taken_out_and_put_back_byte_by_byte(emrfs: Name
     steps = emrfs.plan(a="hidden", b="tombstoned", c="phantom")
     assert [step.action for step in steps] == ["needs_person", "remove_name", "remove_name"]
     assert "only EMRFS can write its items: `emrfs import" in steps[0].evidence["why"]
-    assert emrfs.mending.apply().exit_code == 0
+    with with_printed_policy(emrfs.mending.folder / "lake.yaml"):
+        assert emrfs.mending.apply().exit_code == 0
     assert emrfs.items() == [built.CONTROL]
-    assert emrfs.mending.undo().exit_code == 0
+    with with_printed_policy(emrfs.mending.folder / "lake.yaml"):
+        assert emrfs.mending.undo().exit_code == 0
     assert emrfs.items() == before
 
 

@@ -18,6 +18,7 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import LONG_AGO
 from tests.builders.hive_lake import HiveLake, break_orders
+from tests.builders.iam_policies import with_printed_policy
 from tests.builders.repair_plans import RepairPlans, actions_of
 from tests.builders.request_rights import POLICY
 from tests.builders.results import discrepancy, finding, publish, run
@@ -121,13 +122,13 @@ def there_and_back(hive: HiveLake, discovered: bool = False) -> There:
         return {table: registered(hive, table) for table in TABLES}
 
     before = look("r1")
-    with recorded(requested):
+    with recorded(requested), with_printed_policy(mending.folder / "lake.yaml"):
         planned(mending)
         assert mending.apply().exit_code == 0
     actions = by_table(map(json.loads, mending.file.read_text().splitlines()[1:]), "action")
     after = look("r2")
     ends = by_table(rows_of(results_of(mending.lake).discrepancies()), "state")
-    with recorded(requested):
+    with recorded(requested), with_printed_policy(mending.folder / "lake.yaml"):
         assert mending.undo().exit_code == 0
     again = {table: registered(hive, table) for table in TABLES}
     return There(hive, kinds, actions, ends, [before, after, again], requested, mending)

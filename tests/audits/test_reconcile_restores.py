@@ -27,6 +27,7 @@ from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
+from tests.builders.iam_policies import printed_policy, unused, with_printed_policy
 from tests.builders.repair_plans import Keys, RepairPlans, an_hour_old, finding_rows, keys_of, states
 from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.saved_state import SavedState, saved
@@ -496,8 +497,15 @@ def test_the_policy_grants_exactly_the_requests_to_a_replica(
         return call(self, operation, given)
 
     patched.setattr(BaseClient, "_make_api_call", record_call)
-    assert step(shop, repair, key, allow=PROBABLY).action == "copy_replica"
-    assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
+    with with_printed_policy(repair.folder / "lake.yaml") as seen:
+        assert step(shop, repair, key, allow=PROBABLY).action == "copy_replica"
+        assert (repair.apply().exit_code, repair.undo().exit_code) == (0, 0)
+    printed = printed_policy(repair.folder / "lake.yaml", "reconcile")
+    assert unused(printed, seen, "CopyFromReplicas", "ReadReplicas") == {
+        ("CopyFromReplicas", "s3:DeleteObjectVersion"),  # the undo, where the bucket keeps versions
+        ("CopyFromReplicas", "s3:AbortMultipartUpload"),  # a copy in parts that fails
+        ("ReadReplicasList", "s3:ListBucket"),  # without it S3 answers 403 for a file that the replica lacks
+    }
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
     of_replica = [each for each in policy["Statement"] if "REPLICA-BUCKET" in str(each["Resource"])]
     assert requested == {name for each in of_replica for name in each["Action"]}

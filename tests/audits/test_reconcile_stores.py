@@ -24,6 +24,7 @@ from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
+from tests.builders.iam_policies import with_printed_policy
 from tests.builders.repair_plans import (
     Keys,
     RepairPlans,
@@ -661,8 +662,9 @@ def test_the_policy_grants_exactly_the_requests_to_the_store(
         return call(self, operation, given)
 
     patched.setattr(BaseClient, "_make_api_call", record_call)
-    planned(guarded.mending, [guarded.row("hidden", broken["hidden"])], allow=())
-    assert (guarded.mending.apply().exit_code, guarded.mending.undo().exit_code) == (0, 0)
+    with with_printed_policy(guarded.mending.folder / "lake.yaml"):
+        planned(guarded.mending, [guarded.row("hidden", broken["hidden"])], allow=())
+        assert (guarded.mending.apply().exit_code, guarded.mending.undo().exit_code) == (0, 0)
     policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
     of_store = [each for each in policy["Statement"] if "S3GUARD-TABLE" in str(each["Resource"])]
     assert requested == {name for each in of_store for name in each["Action"]}

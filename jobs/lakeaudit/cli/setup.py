@@ -123,6 +123,41 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
 
 
 @app.command()
+def policy(
+    lake: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAKE", help="Path of the lake file; with --for scan also s3://bucket/prefix."
+        ),
+    ],
+    task: Annotated[
+        Literal["audit", "reconcile", "scan"], typer.Option("--for", help="Task that needs the permissions.")
+    ] = "audit",
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["iam", "cloudformation"],
+        typer.Option("--format", help="An IAM policy, or a stack with the role and the results bucket."),
+    ] = "iam",
+    role: Annotated[
+        str | None,
+        typer.Option(
+            "--role", metavar="ARN", help="Print the policy of this role of the lake file (`role_arn`)."
+        ),
+    ] = None,
+) -> int:
+    """Print the least AWS permissions for a lake file.
+
+    The command sends no request. `audit` includes `doctor`, `explain`, `hazards` and `audit --live`. Parts of the lake
+    file that the policy does not cover are named on stderr, and the exit code is then 3.
+    """
+    from lakeaudit.commands import policy as command
+
+    result = command.run(command.Request(lake, task, format, role), os.environ, sys.stdout, sys.stderr)
+    warn(result.warnings)
+    typer.echo(result.verdict, err=True)
+    return result.exit_code
+
+
+@app.command()
 def schema(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the schema.")] = "lake",
     list_: Annotated[bool, typer.Option("--list", help="Print the names of all schemas.")] = False,

@@ -10,6 +10,8 @@ from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from lakeaudit.grants import Grant, SetupStep, no_setup, read_places
+
 if TYPE_CHECKING:
     from lakeaudit.config.sources.roles import (
         CatalogSource,
@@ -125,11 +127,16 @@ class Kind:
         name: the `kind` of the lake file.
         title: its name in README and docs/evidence.md.
         rows: the kinds of row that its reader emits, by name.
+        permissions: (source, lake) -> the AWS permissions of its requests (reader, probe and look-up), beyond those on
+            the tables' own places; by default the right to list and read its `places`.
+        setup: (source, lake) -> what a person sets up in AWS so that the source delivers what the reader reads.
     """
 
     name: str
     title: str
     rows: Mapping[str, RowKind] = field(default_factory=dict)
+    permissions: Callable[..., Iterable[Grant]] = read_places
+    setup: Callable[..., Iterable[SetupStep]] = no_setup
 
 
 @dataclass(frozen=True, kw_only=True)

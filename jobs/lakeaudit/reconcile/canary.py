@@ -4,15 +4,28 @@ Some stores accept conditions and ignore them (moto 5.2.5 ignores those of CopyO
 another. A form whose request does not fail is not used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.config import Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.s3_responses import listed_versions, open_uploads
+from lakeaudit.evidence.table_grants import on_tables
+from lakeaudit.grants import (
+    ABORT,
+    DELETE,
+    DELETE_VERSION,
+    GET,
+    LIST_UPLOADS,
+    LIST_VERSIONS,
+    PUT,
+    Grant,
+    S3Grant,
+)
 from lakeaudit.keys import Location, digest
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain, is_condition_refused, is_denied
@@ -27,6 +40,29 @@ DELETE_MANY_IF_MATCH = "delete_many_if_match"
 """DeleteObjects, of which each entry has the ETag of its object (S3 API reference, ObjectIdentifier)."""
 _FOLDER = ".lakeaudit-canary"
 _NO_ONES = '"00000000000000000000000000000000"'
+
+
+def _place(results: Location, bucket: str) -> Location:
+    if results.bucket == bucket:
+        return results.join(_FOLDER)
+    return Location(bucket, "").join(_FOLDER, digest(results.uri)[:12])
+
+
+def changed_files(purpose: str, lake: Lake, actions: tuple[str, ...]) -> Iterator[Grant]:
+    """Yield the grants to change files of all tables, and to test conditional requests in their buckets."""
+    grants = [*on_tables(purpose, lake, actions)]
+    yield from (*grants, *canary_grants(lake, grants))
+
+
+def canary_grants(lake: Lake, grants: Iterable[Grant]) -> Iterator[Grant]:
+    """Yield the grants to test the conditional requests in the buckets of other grants."""
+    for each in grants:
+        if isinstance(each, S3Grant):
+            place = _place(lake.results, each.place.bucket)
+            yield S3Grant("TestConditionalWrites", place, _REQUESTS, each.is_pattern)
+
+
+_REQUESTS = (GET, PUT, DELETE, DELETE_VERSION, ABORT, LIST_VERSIONS, LIST_UPLOADS)
 
 
 class Forms:
@@ -72,10 +108,7 @@ class Forms:
         return known
 
     def _prove(self, bucket: str) -> frozenset[str] | SourceError:
-        if self._results.bucket == bucket:
-            place = self._results.join(_FOLDER)
-        else:
-            place = Location(bucket, "").join(_FOLDER, digest(self._results.uri)[:12])
+        place = _place(self._results, bucket)
         canary = _Canary(
             self._clients.s3(bucket, place.key), bucket, place.join("a").key, place.join("b").key
         )

@@ -5,7 +5,7 @@ can continue after it was killed at any point.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,6 +14,7 @@ from lakeaudit.advice.next_steps import DIFFERING_CONTENT
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
+from lakeaudit.grants import Grant
 from lakeaudit.keys import DELETION_VECTOR
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.key_state import KeyReader, StateWithRows, with_more
@@ -197,6 +198,13 @@ class Action(Protocol):
     @property
     def look(self) -> Look:
         """Return the function that reads the current state."""
+        ...
+
+    def permissions(self, lake: Lake) -> Iterable[Grant]:
+        """Return the AWS permissions of the action and its undo, beyond those to read tables and to write results.
+
+        There are none if the lake file does not allow the action.
+        """
         ...
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:

@@ -313,7 +313,7 @@ REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
 ROOMS = (
-    *("", "errors", "kinds", "keys", "storage_classes", "formatting", "judged", "schemas", "json_documents"),
+    *("", "errors", "kinds", "keys", "grants", "storage_classes", "formatting", "judged", "schemas", "json_documents"),
     *(
         "registry",
         "advice",
@@ -327,7 +327,7 @@ ROOMS = (
         "results",
     ),
     *("report", "ledger", "gates", "alerts", "engine", "collect", "confirm", "checks", "audit"),
-    *("reconcile", "explain", "dashboard", "commands", "documents", "api", "demo", "cli", "__main__"),
+    *("reconcile", "permissions", "explain", "dashboard", "commands", "documents", "api", "demo", "cli", "__main__"),
 )
 """Packages and modules of the top level, lowest first: none imports from one after it while it runs."""
 
@@ -418,7 +418,7 @@ def test_the_demo_is_known_only_to_the_command_line() -> None:
 
 
 def test_no_audit_module_imports_reconcile() -> None:
-    """A repair is judged by the next audit, so only the command line imports `reconcile`."""
+    """The next audit judges a repair: only the command line imports `reconcile`, and the list of its permissions."""
     users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
     assert users == {
         "lakeaudit.commands.repair.reconcile",
@@ -430,6 +430,7 @@ def test_no_audit_module_imports_reconcile() -> None:
         "lakeaudit.demo.repairs",
         "lakeaudit.documents.__init__",
         "lakeaudit.documents.values",
+        "lakeaudit.permissions.lakes",
     }
 
 

@@ -5,7 +5,7 @@ attributes of S3Guard. A store that ignores conditions is detected by writes tha
 they did not: the table's own marker in its place, and the removal of an item that does not exist.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.config import Lake
 from lakeaudit.evidence.metastore.dynamodb import DynamoTable
+from lakeaudit.evidence.metastore.dynamodb.permissions import on_table
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
+from lakeaudit.grants import GET, LIST, LIST_VERSIONS, VERSIONING, Grant, S3Grant
 from lakeaudit.reconcile.canary import fails
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
@@ -31,6 +33,7 @@ Item = Mapping[str, Mapping[str, Any]]
 Place = tuple[str, str]
 """`parent` and `child` of an item."""
 
+S3GUARD = "s3guard"
 PLAN = "lakeaudit_plan"
 """Additional attribute with the plan that wrote an item: Hadoop ignores it, and replaces whole items."""
 _KNOWN = {*ATTRIBUTES, "block_size", PLAN}
@@ -140,15 +143,26 @@ class EntryStore:
         ]
 
 
+def store_grants(lake: Lake, kinds: Collection[str], operations: tuple[str, ...]) -> Iterator[Grant]:
+    """Yield the grants of these operations on live tables of some kinds, and to read the files at their places."""
+    for store in lake.metastores:
+        if isinstance(store, DynamoTable) and store.kind in kinds and store.live_table is not None:
+            yield from on_table(store, "RepairEntries", operations)
+            if store.location is not None:
+                yield S3Grant(
+                    "ReadFilesOfMetadataStores", store.location, (GET, LIST, LIST_VERSIONS, VERSIONING)
+                )
+
+
 def store_of(lake: Lake, bucket: str, key: str) -> DynamoTable | str:
     """Return the live table of S3Guard for a key, or a text with the reason why there is not exactly one."""
     store = one_store(lake, bucket, key)
-    if isinstance(store, DynamoTable) and store.kind != "s3guard":
+    if isinstance(store, DynamoTable) and store.kind != S3GUARD:
         return by_its_own_tool(store, bucket, key)
     return store
 
 
-_WRITTEN = ("s3guard", "emrfs", "s3mper")
+_WRITTEN = (S3GUARD, "emrfs", "s3mper")
 """Kinds of metadata stores whose items reconcile or a tool of the store can write."""
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.evidence.catalog.glue import Glue
+from lakeaudit.evidence.catalog.glue.permissions import on_tables_of
 from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
 from lakeaudit.formatting import iso
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.stores.partition_store import CatalogTable, Occupied, Partition
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import code_of
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
 
 _GONE = "EntityNotFoundException"
 _THERE = "AlreadyExistsException"
+
+
+_OPERATIONS = (
+    "GetTable",
+    "GetPartition",
+    "GetPartitions",
+    "CreatePartition",
+    "UpdatePartition",
+    "DeletePartition",
+)
+
+
+def glue_partition_grant(source: Glue) -> Grant:
+    """Return the grant of the requests of `GluePartitions`."""
+    return on_tables_of(source, "RepairPartitions", _OPERATIONS)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ the URI of a folder, or the partition's `col=value/col=value`.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -16,10 +16,11 @@ from lakeaudit.config import CatalogSource, Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import folder_of
 from lakeaudit.evidence.storage.folder_look import look_into
+from lakeaudit.grants import Grant
 from lakeaudit.keys import identify
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.protocol import StateReader
-from lakeaudit.reconcile.stores.glue_partitions import GluePartitions
+from lakeaudit.reconcile.stores.glue_partitions import GluePartitions, glue_partition_grant
 from lakeaudit.reconcile.stores.hive_partitions import HivePartitions
 from lakeaudit.reconcile.stores.partition_store import CatalogTable, Partition, PartitionStore
 from lakeaudit.runtime.connections.aws import Clients
@@ -94,6 +95,16 @@ _STORES: Mapping[str, Callable[[Any, Clients, str], PartitionStore]] = {
     "hive": lambda source, _, name: HivePartitions.of_table(source, name),
 }
 """Constructors of stores by kind of catalog."""
+
+
+def partition_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants to read and write partitions of the lake's catalogs of AWS."""
+    for store in lake.metastores:
+        if store.kind in _GRANTS:
+            yield _GRANTS[store.kind](store)
+
+
+_GRANTS: Mapping[str, Callable[[Any], Grant]] = {"glue": glue_partition_grant}
 
 
 def _subject(lake: Lake, key: str) -> tuple[str, CatalogSource, str]:

@@ -13,10 +13,12 @@ from botocore.exceptions import ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.glue import Glue
+from lakeaudit.evidence.catalog.glue.permissions import on_tables_of
 from lakeaudit.evidence.catalog.hive import Hive
 from lakeaudit.evidence.catalog.hive import reader as hive
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.protocol import ConcurrentChange
 from lakeaudit.reconcile.stores.partition_store import PLAN
 from lakeaudit.runtime.connections.aws import Clients
@@ -132,6 +134,11 @@ class GluePointer:
             if code_of(error) in _MET:
                 raise ConcurrentChange from error
             raise
+
+
+def pointer_grant(source: Glue) -> Grant:
+    """Return the grant of the requests of `GluePointer`."""
+    return on_tables_of(source, "PointTables", ("GetTable", "UpdateTable"))
 
 
 @dataclass(frozen=True)

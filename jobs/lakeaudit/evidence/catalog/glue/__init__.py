@@ -51,6 +51,7 @@ KIND = CatalogKind(
     read=deferred("lakeaudit.evidence.catalog.glue.reader:read"),
     probe=deferred("lakeaudit.evidence.catalog.glue.reader:probe"),
     get=deferred("lakeaudit.evidence.catalog.glue.reader:get_entry"),
+    permissions=deferred("lakeaudit.evidence.catalog.glue.permissions:permissions"),
     list_tables=deferred("lakeaudit.evidence.catalog.glue.reader:named_tables"),
     current=deferred("lakeaudit.evidence.catalog.glue.reader:current"),
 )

@@ -24,4 +24,5 @@ KIND = EventsKind(
     model=S3AccessLog,
     read=deferred("lakeaudit.evidence.events.access_log.reader:read"),
     probe=deferred("lakeaudit.evidence.events.access_log.reader:probe"),
+    setup=deferred("lakeaudit.evidence.events.access_log.setup:setup"),
 )

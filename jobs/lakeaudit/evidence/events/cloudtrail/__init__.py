@@ -24,4 +24,5 @@ KIND = EventsKind(
     model=CloudTrail,
     read=deferred("lakeaudit.evidence.events.cloudtrail.reader:read"),
     probe=deferred("lakeaudit.evidence.events.cloudtrail.reader:probe"),
+    setup=deferred("lakeaudit.evidence.events.cloudtrail.setup:setup"),
 )

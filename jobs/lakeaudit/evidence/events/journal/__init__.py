@@ -24,4 +24,6 @@ KIND = EventsKind(
     model=S3Journal,
     read=deferred("lakeaudit.evidence.events.journal.reader:read"),
     probe=deferred("lakeaudit.evidence.events.journal.reader:probe"),
+    permissions=deferred("lakeaudit.evidence.storage.s3_metadata.permissions:permissions"),
+    setup=deferred("lakeaudit.evidence.storage.s3_metadata.permissions:setup"),
 )

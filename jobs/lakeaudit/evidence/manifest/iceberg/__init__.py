@@ -61,6 +61,7 @@ KIND = ManifestKind(
     changes=deferred("lakeaudit.evidence.manifest.iceberg.changes:changes"),
     look_up=deferred("lakeaudit.evidence.manifest.iceberg.point_lookup:read"),
     probe=deferred("lakeaudit.evidence.manifest.iceberg.current.discover:probe"),
+    permissions=deferred("lakeaudit.evidence.manifest.iceberg.permissions:permissions"),
     dates_claims=True,
     counts_rows=True,
     rank=2,

@@ -35,5 +35,6 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:read"),
     probe=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:probe"),
     get=deferred("lakeaudit.evidence.metastore.delta_log_store.reader:get_entry"),
+    permissions=deferred("lakeaudit.evidence.metastore.dynamodb.permissions:permissions"),
     rows={"entered": RowKind(BY_BASE)},
 )

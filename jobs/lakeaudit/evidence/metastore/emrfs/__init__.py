@@ -26,5 +26,6 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.read"),
     probe=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.probe"),
     get=deferred("lakeaudit.evidence.metastore.emrfs.layout:LAYOUT.get_entry"),
+    permissions=deferred("lakeaudit.evidence.metastore.dynamodb.permissions:permissions"),
     is_deleted=deferred("lakeaudit.evidence.metastore.emrfs.layout:is_deleted"),
 )

@@ -31,4 +31,5 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.s3guard.reader:read"),
     probe=deferred("lakeaudit.evidence.metastore.s3guard.probe:probe"),
     get=deferred("lakeaudit.evidence.metastore.s3guard.reader:get_entry"),
+    permissions=deferred("lakeaudit.evidence.metastore.dynamodb.permissions:permissions"),
 )

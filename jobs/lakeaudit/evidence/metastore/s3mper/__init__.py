@@ -27,5 +27,6 @@ KIND = MetastoreKind(
     read=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.read"),
     probe=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.probe"),
     get=deferred("lakeaudit.evidence.metastore.s3mper.layout:LAYOUT.get_entry"),
+    permissions=deferred("lakeaudit.evidence.metastore.dynamodb.permissions:permissions"),
     is_deleted=deferred("lakeaudit.evidence.metastore.s3mper.layout:is_deleted"),
 )

@@ -43,4 +43,6 @@ KIND = StorageKind(
     probe=deferred("lakeaudit.evidence.storage.inventory.probe:probe"),
     finds_tables=True,
     expand=deferred("lakeaudit.evidence.storage.inventory.reader:expand"),
+    permissions=deferred("lakeaudit.evidence.storage.inventory.permissions:permissions"),
+    setup=deferred("lakeaudit.evidence.storage.inventory.permissions:setup"),
 )

@@ -117,7 +117,7 @@ def find_report(clients: Clients, location: Location, as_of: datetime) -> Report
         SourceError: no such report; its checksum does not match (it cannot be trusted, and an older report does not
             replace it); it is not a manifest; the place cannot be read.
     """
-    named = _named_manifest(location)
+    named = named_manifest(location)
     report = _report(clients, named, _upwards(named)) if named else _newest(clients, location, as_of)
     if report is None:
         wanted = f"no complete inventory report made by {as_of:%Y-%m-%dT%H:%MZ}"
@@ -142,7 +142,8 @@ def candidates(report: Report, key: str) -> list[Location]:
     return list(dict.fromkeys(own + ([] if ".." in parts else copies)))
 
 
-def _named_manifest(location: Location) -> Location | None:
+def named_manifest(location: Location) -> Location | None:
+    """Return the manifest that a location names itself or by its dated folder; None: it names a folder of reports."""
     if location.key.endswith(".json"):
         return location
     return location.join("manifest.json") if _DATED.fullmatch(location.key.rpartition("/")[2]) else None

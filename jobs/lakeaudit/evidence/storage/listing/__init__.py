@@ -33,4 +33,5 @@ KIND = StorageKind(
     model=Listing,
     read=deferred("lakeaudit.evidence.storage.listing.reader:read"),
     probe=deferred("lakeaudit.evidence.storage.listing.probe:probe"),
+    permissions=deferred("lakeaudit.evidence.storage.listing.permissions:permissions"),
 )

@@ -28,5 +28,7 @@ KIND = StorageKind(
     model=S3Metadata,
     read=deferred("lakeaudit.evidence.storage.s3_metadata.reader:read"),
     probe=deferred("lakeaudit.evidence.storage.s3_metadata.reader:probe"),
+    permissions=deferred("lakeaudit.evidence.storage.s3_metadata.permissions:permissions"),
+    setup=deferred("lakeaudit.evidence.storage.s3_metadata.permissions:setup"),
     rows={"inventoried": RowKind(BY_KEY)},
 )

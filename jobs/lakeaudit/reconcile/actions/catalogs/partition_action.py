@@ -1,7 +1,10 @@
 """Read, write and restore partitions of catalogs, for all actions on partitions."""
 
+from collections.abc import Iterator
 from typing import Any
 
+from lakeaudit.config import Lake
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.protocol import CannotActSafely, Case, ConcurrentChange, Proposal, Target, Undo
@@ -14,7 +17,7 @@ from lakeaudit.reconcile.stores.partition_store import (
     refuses_duplicates,
     same_for_readers,
 )
-from lakeaudit.reconcile.stores.partitions import PartitionState, partition_of, store_at
+from lakeaudit.reconcile.stores.partitions import PartitionState, partition_grants, partition_of, store_at
 
 
 class PartitionAction:
@@ -25,6 +28,10 @@ class PartitionAction:
     risk = "low: queries read additional files; no file changes"
 
     look = staticmethod(partition_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from partition_grants(lake)
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """Require nothing: the table has no manifest."""

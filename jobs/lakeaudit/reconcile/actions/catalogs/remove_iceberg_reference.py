@@ -4,20 +4,21 @@ It is the Iceberg form of `remove_reference`, with the same `--allow`. PyIceberg
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from lakeaudit.config import Pointer, Table
+from lakeaudit.config import Lake, Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.iceberg_rest.reader import RestTable
 from lakeaudit.evidence.manifest.iceberg import listed_file
 from lakeaudit.evidence.manifest.iceberg.current.located_metadata import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Snapshot
+from lakeaudit.grants import DELETE, PUT, Grant, S3Grant
 from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.actions.catalogs.remove_reference import (
     is_of,
@@ -82,6 +83,12 @@ class RemoveIcebergReference:
 
     def __init__(self) -> None:
         self._one_at_a_time = Lock()
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`: PyIceberg writes files below the table, and removes them if its commit fails."""
+        for table in lake.tables:
+            if is_of(table, KIND) and _pointer_of(table) is not None:
+                yield S3Grant("CommitToIcebergTables", table.location, (PUT, DELETE))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """Require nothing: the table's entry is part of the state."""

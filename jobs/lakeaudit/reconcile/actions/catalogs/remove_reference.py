@@ -4,7 +4,7 @@ It is the last resort, and needs `--allow remove_reference`. Commits are made on
 state, which must list the file with the planned entry.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -15,8 +15,11 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.delta import listed_file
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
+from lakeaudit.evidence.manifest.delta.log.listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta.log.metadata import NotReadable
 from lakeaudit.formatting import count
+from lakeaudit.grants import PUT, Grant, S3Grant
+from lakeaudit.reconcile.canary import canary_grants
 from lakeaudit.reconcile.key_state import KeyState, Unclear, with_more
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.protocol import (
@@ -76,6 +79,12 @@ class RemoveReference:
 
     def __init__(self) -> None:
         self._one_at_a_time = Lock()
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        logs = [table.location.join(LOG_FOLDER) for table in lake.tables if is_of(table, KIND)]
+        grants: list[Grant] = [S3Grant("CommitToDeltaTables", place, (PUT,)) for place in logs]
+        yield from (*grants, *canary_grants(lake, grants))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """Require nothing: the table's entry is part of the state, and the step removes it."""

@@ -1,6 +1,6 @@
 """Point a catalog at the newest metadata.json of an Iceberg table, if it points at an older one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import CatalogSource, Lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.metadata_pointers import aim_at, successor
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.protocol import (
@@ -22,7 +23,13 @@ from lakeaudit.reconcile.protocol import (
     Undo,
 )
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-from lakeaudit.reconcile.stores.table_pointers import GluePointer, HivePointer, PointerState, TablePointer
+from lakeaudit.reconcile.stores.table_pointers import (
+    GluePointer,
+    HivePointer,
+    PointerState,
+    TablePointer,
+    pointer_grant,
+)
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 
@@ -61,6 +68,13 @@ class RepointTable:
     risk = "high: readers see another state of the table; pause its writers, which may commit on either state"
 
     look = staticmethod(table_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        named = any(manifest.is_named_by_catalogs for table in lake.tables for manifest in table.manifests)
+        for store in lake.metastores if named or lake.catalog_discoveries else ():
+            if store.kind in _GRANTS:
+                yield _GRANTS[store.kind](store)
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """Require nothing: only the catalog defines the table's state."""
@@ -151,3 +165,4 @@ _POINTERS: Mapping[str, Callable[[Any, Clients, str], TablePointer]] = {
     "hive": lambda source, _, name: HivePointer.of_table(source, name),
 }
 """Constructors of table pointers by kind of catalog."""
+_GRANTS: Mapping[str, Callable[[Any], Grant]] = {"glue": pointer_grant}

@@ -10,8 +10,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.config import Lake
 from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.evidence.storage.head import head_of
+from lakeaudit.grants import Grant
 from lakeaudit.keys import NOT_HADOOP
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
@@ -29,10 +31,12 @@ from lakeaudit.reconcile.stores.entries import (
 )
 from lakeaudit.reconcile.stores.entry_store import (
     PLAN,
+    S3GUARD,
     EntryStore,
     Item,
     is_plain,
     open_store,
+    store_grants,
     store_of,
     unreadable_reason,
 )
@@ -82,6 +86,10 @@ class EntryAction:
     risk = "low: items are written only while they are unchanged"
 
     look = staticmethod(entry_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from store_grants(lake, (S3GUARD,), ("BatchGetItem", "DeleteItem", "PutItem", "Query"))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """The metadata store has to agree with storage, whatever manifests contain."""

@@ -4,15 +4,18 @@ The row of the index by time is written first, so that s3mper purges the file's 
 s3mper's form, with the plan in an additional attribute that s3mper does not read.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+from lakeaudit.config import Lake
 from lakeaudit.evidence.metastore.s3mper.layout import INDEX
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.actions.entries.entry_action import is_current
 from lakeaudit.reconcile.actions.entries.remove_name import precondition_of, write
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-from lakeaudit.reconcile.stores.entry_store import PLAN, Item, Place
+from lakeaudit.reconcile.stores.entry_store import PLAN, Item, Place, store_grants
 from lakeaudit.reconcile.stores.name_store import (
     S3MPER,
     NameState,
@@ -32,6 +35,10 @@ class PutName:
     risk = "low: rows are written only while they are unchanged"
 
     look = staticmethod(name_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from store_grants(lake, (S3MPER,), ("BatchGetItem", "DeleteItem", "PutItem", "Query"))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """The metadata store has to agree with storage, whatever manifests contain."""

@@ -5,17 +5,21 @@ lists the files of storage, so removing the deletion of an existing file repairs
 file.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lakeaudit.config import Lake
+from lakeaudit.grants import Grant
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, UNLISTED, ManifestPrecondition
 from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 from lakeaudit.reconcile.stores.entries import object_row
-from lakeaudit.reconcile.stores.entry_store import Place
+from lakeaudit.reconcile.stores.entry_store import Place, store_grants
 from lakeaudit.reconcile.stores.name_store import (
     EMRFS,
+    S3MPER,
     NameState,
     NameStore,
     name_of,
@@ -36,6 +40,11 @@ class RemoveName:
     risk = "low: items are removed only while they are unchanged"
 
     look = staticmethod(name_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from store_grants(lake, (S3MPER,), ("BatchGetItem", "DeleteItem", "PutItem", "Query"))
+        yield from store_grants(lake, (EMRFS,), ("BatchGetItem", "DeleteItem", "PutItem"))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:
         """Require for a lost file that no table lists it: the item may be its only record."""

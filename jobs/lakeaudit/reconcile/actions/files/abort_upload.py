@@ -1,13 +1,17 @@
 """Abort multipart uploads that were started long ago and never completed. Their parts are deleted: there is no undo."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.config import Lake
 from lakeaudit.evidence import s3_responses
+from lakeaudit.evidence.table_grants import on_tables
 from lakeaudit.formatting import iso
+from lakeaudit.grants import ABORT as ABORT_UPLOAD
+from lakeaudit.grants import LIST_UPLOADS, Grant
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.manifest_precondition import NO_PRECONDITION, ManifestPrecondition
 from lakeaudit.reconcile.protocol import ABORT, Case, Proposal, StateReader, Target, Undo
@@ -37,6 +41,10 @@ class AbortUpload:
     risk = "medium: a writer that is still uploading has to start again"
 
     look = staticmethod(open_uploads)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from on_tables("AbortUploads", lake, (LIST_UPLOADS, ABORT_UPLOAD))
 
     def manifest_precondition(self, step: Step) -> ManifestPrecondition:  # noqa: ARG002 - the protocol's
         """Require nothing: manifests do not list uploads."""

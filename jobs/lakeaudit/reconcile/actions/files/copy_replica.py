@@ -4,20 +4,33 @@ The copy must have the recorded size, and the ETag from the table or the metadat
 Without these, `--allow probable` accepts a copy with the recorded number of rows in its Parquet footer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.config import Lake
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.head import head_of
 from lakeaudit.formatting import iso
+from lakeaudit.grants import (
+    ABORT,
+    DELETE,
+    DELETE_VERSION,
+    GET,
+    GET_TAGS,
+    LIST,
+    PUT,
+    PUT_TAGS,
+    Grant,
+    S3Grant,
+)
 from lakeaudit.keys import NULL_VERSION, Location
 from lakeaudit.reconcile.actions.files.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.actions.files.restoring import Restoring, written_object
-from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH, canary_grants
 from lakeaudit.reconcile.conditional_copies import Source, write_where_absent
 from lakeaudit.reconcile.copying import cannot_be_copied, head_or_none
 from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear, with_more
@@ -96,6 +109,14 @@ class CopyReplica(Restoring):
     risk = "low: an object is written only if there is none"
 
     look = staticmethod(copies_of)
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        writes = (PUT, PUT_TAGS, DELETE, DELETE_VERSION, ABORT)
+        for replica in lake.replicas:
+            yield S3Grant("ReadReplicas", replica.at, (GET, GET_TAGS, LIST))
+            written = S3Grant("CopyFromReplicas", replica.of, writes)
+            yield from (written, *canary_grants(lake, [written]))
 
     def refuses(self, case: Case) -> str | None:
         """Refuse files without a replica in the lake file."""

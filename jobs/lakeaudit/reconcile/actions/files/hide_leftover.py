@@ -4,9 +4,13 @@ The marker is written with If-Match, and removed at once if it hides another ver
 `reconcile purge` removes the version.
 """
 
+from collections.abc import Iterator
+
+from lakeaudit.config import Lake
+from lakeaudit.grants import DELETE, DELETE_VERSION, LIFECYCLE, Grant
 from lakeaudit.reconcile.actions.files import leftovers
 from lakeaudit.reconcile.actions.files.leftovers import LeftoverAction, LeftoverState
-from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH, changed_files
 from lakeaudit.reconcile.execution.misplaced_versions import marker_over_another
 from lakeaudit.reconcile.key_state import ENABLED
 from lakeaudit.reconcile.protocol import CannotActSafely, Case, Proposal, Target, Undo, WriteIdentity
@@ -20,6 +24,11 @@ class HideLeftover(LeftoverAction):
     reversibility = REVERSIBLE
     undo = "remove the delete marker by its id, only while no newer version exists"
     risk = "low: the object stays as an older version until it is purged"
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`; with those of `reconcile purge`."""
+        if lake.quarantine is not None:
+            yield from changed_files("HideUnusedFiles", lake, (DELETE, DELETE_VERSION, LIFECYCLE))
 
     def propose(self, case: Case, state: LeftoverState) -> Proposal | str:
         """Propose if the bucket keeps versions."""

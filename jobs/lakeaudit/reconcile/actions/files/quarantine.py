@@ -5,6 +5,22 @@ the store honours the conditions of the delete and of the copy back, and the cop
 and a time identify the file, so its time is read once more immediately before the delete.
 """
 
+from collections.abc import Iterator
+
+from lakeaudit.config import Lake
+from lakeaudit.grants import (
+    ABORT,
+    DELETE,
+    DELETE_VERSION,
+    GET,
+    GET_TAGS,
+    LIFECYCLE,
+    LIST,
+    PUT,
+    PUT_TAGS,
+    Grant,
+    S3Grant,
+)
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.actions.files import leftovers
 from lakeaudit.reconcile.actions.files.leftovers import (
@@ -13,7 +29,7 @@ from lakeaudit.reconcile.actions.files.leftovers import (
     is_unchanged,
     same_bytes,
 )
-from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH, canary_grants, changed_files
 from lakeaudit.reconcile.copying import Copying, cannot_be_copied, head_or_none
 from lakeaudit.reconcile.protocol import CannotActSafely, Case, ConcurrentChange, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
@@ -26,6 +42,16 @@ class Quarantine(LeftoverAction):
     reversibility = COMPENSABLE
     undo = "copy it back from the quarantine, only if there is no object"
     risk = "low: a verified copy stays in the quarantine until it is purged"
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`; with those of `reconcile purge`."""
+        if lake.quarantine is None:
+            return
+        copies = (GET_TAGS, PUT, PUT_TAGS, DELETE, ABORT)
+        yield from changed_files("MoveUnusedFiles", lake, copies)
+        place, kept = lake.quarantine.location, (GET, LIST, DELETE_VERSION, LIFECYCLE)
+        quarantined = S3Grant("KeepQuarantine", place, (*copies, *kept))
+        yield from (quarantined, *canary_grants(lake, [quarantined]))
 
     def propose(self, case: Case, state: LeftoverState) -> Proposal | str:
         """Propose if the bucket keeps no versions, and a copy can be verified."""

@@ -3,8 +3,12 @@
 The marker is removed by its version id: if there is a newer version, nothing changes for readers.
 """
 
+from collections.abc import Iterator
+
+from lakeaudit.config import Lake
+from lakeaudit.grants import DELETE, DELETE_VERSION, Grant
 from lakeaudit.reconcile.actions.files.restoring import Restoring
-from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH, changed_files
 from lakeaudit.reconcile.execution.misplaced_versions import marker_over_another
 from lakeaudit.reconcile.key_state import KeyState
 from lakeaudit.reconcile.plans.matching import (
@@ -24,6 +28,10 @@ class RemoveDeleteMarker(Restoring):
     reversibility = COMPENSABLE
     undo = "write a delete marker again, but only if the restored version is still the current one"
     risk = "none: no object is written or removed"
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        yield from changed_files("RemoveDeleteMarkers", lake, (DELETE, DELETE_VERSION))
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Propose if exactly one marker, with an id of its own, hides the version."""

@@ -1,6 +1,11 @@
 """Define the bases of actions that restore a file, and recognize the version that they wrote."""
 
+from collections.abc import Iterator
+
+from lakeaudit.config import Lake
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
+from lakeaudit.grants import ABORT, DELETE_VERSION, GET_VERSION, GET_VERSION_TAGS, PUT, PUT_TAGS, Grant
+from lakeaudit.reconcile.canary import changed_files
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.manifest_precondition import ManifestPrecondition
 from lakeaudit.reconcile.plans.matching import is_there, listed_for
@@ -24,6 +29,11 @@ class Restoring:
 
 class WritingVersion(Restoring):
     """The base of restoring actions that write a version, which the undo deletes by its id."""
+
+    def permissions(self, lake: Lake) -> Iterator[Grant]:
+        """See `protocol.Action`."""
+        actions = (GET_VERSION, GET_VERSION_TAGS, PUT, PUT_TAGS, DELETE_VERSION, ABORT)
+        yield from changed_files("RestoreFiles", lake, actions)
 
     def take_back(self, undo: Undo, target: Target) -> str | None:
         """Delete the written version by its id."""

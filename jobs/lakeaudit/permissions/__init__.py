@@ -1,0 +1,1 @@
+"""Compute the least AWS permissions for a lake: `lakes` collects grants, `policies` writes them as IAM policies."""

@@ -1,0 +1,88 @@
+"""Collect the grants of a lake: those of its tables, kinds of evidence, results and actions of reconcile. Pure."""
+
+from collections.abc import Iterator
+
+from lakeaudit.config import Lake, SnsAlert
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE, catalog_kinds
+from lakeaudit.evidence.table_grants import on_tables
+from lakeaudit.grants import (
+    DELETE,
+    GET,
+    GET_VERSION,
+    INVENTORY,
+    LIFECYCLE,
+    LIST,
+    LIST_UPLOADS,
+    LIST_VERSIONS,
+    PUT,
+    VERSIONING,
+    Grant,
+    S3Grant,
+    ServiceGrant,
+    literal,
+)
+from lakeaudit.keys import Location
+from lakeaudit.reconcile.registry import ACTIONS
+
+_STATES = (GET, LIST, LIST_VERSIONS, VERSIONING)
+_JUDGED = (*_STATES, LIST_UPLOADS, LIFECYCLE)
+"""HEAD and the logs; what can be restored, and until when; `--live` also lists uploads."""
+_SCANNED = (*_JUDGED, GET_VERSION, INVENTORY)
+
+
+def audit_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants of `audit`, also with `--live`, of `doctor`, `explain` and `hazards`, and to read results."""
+    yield from on_tables("ReadTables", lake, _JUDGED)
+    yield from _older_versions(lake)
+    for source in lake.inventories:
+        yield from STORAGE[source.kind].permissions(source, lake)
+    for store in lake.metastores:
+        yield from METASTORES[store.kind].permissions(store, lake)
+    yield from _records(lake)
+    yield _results(lake)
+    for each in lake.alerts:
+        if isinstance(each, SnsAlert):
+            yield ServiceGrant("SendAlerts", (literal(each.topic_arn),), ("sns:Publish",))
+
+
+def reconcile_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants of `reconcile plan`, `apply`, `undo` and `purge`."""
+    yield from on_tables("ReadTables", lake, _STATES)
+    yield from _older_versions(lake)
+    catalogs = catalog_kinds()
+    for store in lake.metastores:
+        if store.kind in catalogs:
+            yield from catalogs[store.kind].permissions(store, lake)
+    yield from _records(lake)
+    yield _results(lake)
+    for action in ACTIONS.values():
+        yield from action.permissions(lake)
+
+
+def scan_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants of `scan` at the locations of all tables."""
+    yield from on_tables("ScanTables", lake, _SCANNED)
+
+
+def scan_grants_at(place: Location) -> Iterator[Grant]:
+    """Yield the grants of `scan` at a location."""
+    yield S3Grant("ScanTables", place, _SCANNED)
+
+
+def _older_versions(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants to read older versions: only of tables whose files or log some record claims."""
+    everywhere = any(store.knows_files and store.location is None for store in lake.metastores)
+    claimed = tuple(table for table in lake.tables if table.manifests or everywhere)
+    yield from on_tables("ReadTables", lake.model_copy(update={"tables": claimed}), (GET_VERSION,))
+
+
+def _records(lake: Lake) -> Iterator[Grant]:
+    for table in lake.tables:
+        for manifest in table.manifests:
+            yield from MANIFESTS[manifest.kind].permissions(manifest, lake)
+    for source in lake.events:
+        yield from EVENTS[source.kind].permissions(source, lake)
+
+
+def _results(lake: Lake) -> Grant:
+    return S3Grant("KeepResults", lake.results, (GET, PUT, DELETE, LIST))
