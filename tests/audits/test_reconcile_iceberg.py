@@ -16,6 +16,7 @@ from lakeaudit.reconcile.protocol import METADATA
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
+from tests.builders.iam_policies import with_printed_policy
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark
 from tests.builders.repair_plans import (
     Keys,
@@ -101,17 +102,21 @@ def lake_of_both(shop: IcebergLake, s3: Endpoint, folder: Path) -> Lake:
 
 
 def repair_and_undo(mending: RepairPlans, shop: IcebergLake) -> tuple[Any, ...]:
-    """Repair and undo; return all fields of `There` but the keys."""
-    audited(mending.lake, live=True)
+    """Repair and undo with the printed policies; return all fields of `There` but the keys."""
+    file = mending.folder / "lake.yaml"
+    with with_printed_policy(file, "audit"):
+        audited(mending.lake, live=True)
     objects = [keys_of(of_bucket := Shop(shop.s3, shop.endpoint, shop.bucket))]
     kinds = {subject.split("/", 3)[3]: kind for _, subject, kind in found_set(mending.lake)}
-    mending.plan(io.StringIO())
-    assert mending.apply().exit_code == 0
+    with with_printed_policy(file):
+        mending.plan(io.StringIO())
+        assert mending.apply().exit_code == 0
     actions = {row["key"]: row["action"] for row in actions_of(mending.lake)}
     statuses = mending.statuses()
     audited(mending.lake, live=True)
     left = found_set(mending.lake)
-    assert mending.undo().exit_code == 0
+    with with_printed_policy(file):
+        assert mending.undo().exit_code == 0
     objects.append(keys_of(of_bucket))
     return kinds, actions, statuses, left, objects
 

@@ -24,6 +24,7 @@ from lakeaudit.reconcile.stores import delta_commits
 from lakeaudit.reconcile.stores.delta_commits import why_not_committed_to
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.delta_lake import add, features, metadata, protocol, remove, vector
+from tests.builders.iam_policies import with_printed_policy
 from tests.builders.repair_plans import RepairPlans, an_hour_old, finding_rows
 from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
@@ -378,8 +379,10 @@ def test_killed_before_or_after_a_commit(shop: Shop, repair: RepairPlans, acted:
     keys, before = lose_files(shop), adds(shop)
     steps(shop, repair, keys)
     is_killed(repair.apply, "act", acted=acted)
-    assert repair.apply().exit_code == 0
+    with with_printed_policy(repair.folder / "lake.yaml"):
+        assert repair.apply().exit_code == 0
     assert (repair.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
-    is_killed(repair.undo, "take_back", acted=acted)
+    with with_printed_policy(repair.folder / "lake.yaml"):
+        is_killed(repair.undo, "take_back", acted=acted)
     assert repair.undo().exit_code == 0
     assert (adds(shop), table(shop).version()) == (before, 3)

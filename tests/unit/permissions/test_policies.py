@@ -148,8 +148,8 @@ WRITES = [
     (f"metastores: [{{kind: emrfs, {GUARD}}}]\n", {f"PutItem {DYNAMODB}"}, {"Scan", "Query"}),
     (
         "metastores: [{kind: glue, databases: [sales]}]\n",
-        {"CreatePartition glue:*:*:table/sales/*"},
-        {"UpdateTable"},
+        {"CreatePartition glue:*:*:table/sales/*", "UpdateTable glue:*:*:table/sales/*"},
+        {"dynamodb"},
     ),
 ]
 

@@ -70,9 +70,8 @@ class RepointTable:
     look = staticmethod(table_of)
 
     def permissions(self, lake: Lake) -> Iterator[Grant]:
-        """See `protocol.Action`."""
-        named = any(manifest.is_named_by_catalogs for table in lake.tables for manifest in table.manifests)
-        for store in lake.metastores if named or lake.catalog_discoveries else ():
+        """See `protocol.Action`. Any table of a catalog may be an Iceberg table, whatever the lake file says of it."""
+        for store in lake.metastores:
             if store.kind in _GRANTS:
                 yield _GRANTS[store.kind](store)
 
