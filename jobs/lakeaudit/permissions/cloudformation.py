@@ -9,7 +9,8 @@ from lakeaudit.grants import SetupStep
 from lakeaudit.permissions.policies import is_of_aws
 from lakeaudit.runtime.connections.aws import Clients
 
-CREATE = "CreateResultsBucket"
+CREATE, CREATES = "CreateResultsBucket", "CreatesResultsBucket"
+"""The names of the parameter and of the condition."""
 _TRUSTED = r"^arn:[a-z0-9-]+:(iam|sts)::[0-9]{12}:.+$"
 _NONCURRENT_DAYS, _UPLOAD_DAYS = 30, 7
 
@@ -39,7 +40,7 @@ def template(
         "Description": about,
         "Metadata": {"For": name, "Steps": by_hand, "NotCovered": [*notes]},
         "Parameters": _parameters(bucket),
-        **({"Conditions": {CREATE: {"Fn::Equals": [{"Ref": CREATE}, "yes"]}}} if bucket else {}),
+        **({"Conditions": {CREATES: {"Fn::Equals": [{"Ref": CREATE}, "yes"]}}} if bucket else {}),
         "Resources": {
             "Role": _role(task, policy),
             **({"ResultsBucket": _results_bucket(bucket)} if bucket else {}),
@@ -112,7 +113,7 @@ def _results_bucket(name: str) -> dict[str, Any]:
     blocked = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
     return {
         "Type": "AWS::S3::Bucket",
-        "Condition": CREATE,
+        "Condition": CREATES,
         "DeletionPolicy": "Retain",
         "UpdateReplacePolicy": "Retain",
         "Properties": {
