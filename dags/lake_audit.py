@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at 
 
 from lake_files import PREFIX, BrokenFile, LakeFile, lake_files, removed_lake_file
 from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT
-from lake_steps import CHECKOUT, LakeStep, discrepancies
+from lake_steps import CHECKOUT, LakeStep, outlets
 
 CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
 WHEN_BROKEN = "@daily"
@@ -39,7 +39,7 @@ def audit_dag(lake: LakeFile) -> DAG:
         default_args={"owner": lake.owner, "retries": lake.retries, "retry_delay": lake.retry_delay},
     ) as dag:
         doctor = LakeStep(lake=lake, step=DOCTOR)
-        audit = LakeStep(lake=lake, step=AUDIT, outlets=[discrepancies(lake)])
+        audit = LakeStep(lake=lake, step=AUDIT, outlets=outlets(lake))
         # alerts matter most when the audit failed; the report needs a new audit
         alert = LakeStep(lake=lake, step=ALERT, trigger_rule="all_done", priority_weight=10)
         report = LakeStep(lake=lake, step=REPORT)

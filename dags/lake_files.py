@@ -19,7 +19,7 @@ NOT_LAKES = ("example.yaml",)
 
 KEYS = (
     *("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf"),
-    "reconcile",
+    *("reconcile", "assets"),
 )
 """Keys of the block `airflow` (conf/example.yaml)."""
 
@@ -57,6 +57,8 @@ class LakeFile:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     reconcile: str | None = None
     """When its reconcile DAG plans: `manual` or `on_discrepancies`; None: it has no such DAG."""
+    assets: tuple[str, ...] = ()
+    """Names or patterns of tables whose audits are events of an asset of their own."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name in ("schedule", "owner", "connection", "status"):
         if (text := _text(block, name, "airflow.")) is not None:
             yield name, text
-    if block.get("tags") is not None:
-        yield "tags", tuple(_texts(block["tags"], "airflow.tags"))
+    for name in [name for name in ("tags", "assets") if block.get(name) is not None]:
+        yield name, tuple(_texts(block[name], f"airflow.{name}"))
     if block.get("retries") is not None:
         yield "retries", _whole(block["retries"])
     if (delay := _text(block, "retry_delay", "airflow.")) is not None:

@@ -67,6 +67,17 @@ def apply_arguments(
     return [str(lake.path), *plan_is, *named, "--status-file", status]
 
 
+MOST_TABLES = 100
+"""Number of tables with an event of their own after an audit."""
+
+
+def table_events(status: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return the answers for tables with an asset, at most MOST_TABLES, and the number of the others."""
+    answers: Mapping[str, Any] = status.get("answers") or {}
+    names = sorted(answers)
+    return {name: answers[name] for name in names[:MOST_TABLES]}, len(names[MOST_TABLES:])
+
+
 def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
     return [word for value in values or () for word in (option, value)]
 

@@ -4,7 +4,6 @@ In cluster modes exit codes are lost, and in client mode they do not separate fi
 """
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseHook
+from airflow.sdk import Asset, AssetAlias, BaseHook
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -22,8 +21,10 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from lake_check import read_s3
 from lake_files import LakeFile
-from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, judge
+from lake_gate import table_asset
+from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, judge, table_events
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
@@ -130,8 +131,19 @@ class LakeStep(SparkSubmitOperator):
             return {name: status.get(name) for name in PLAN_FIELDS}
         outcome = {name: status.get(name) for name in AUDIT_FIELDS}
         for asset in self.outlets:
-            context["outlet_events"][asset].extra = outcome
+            if isinstance(asset, AssetAlias):
+                self._publish_tables(status, context["outlet_events"][asset])
+            else:
+                context["outlet_events"][asset].extra = outcome
         return outcome
+
+    def _publish_tables(self, status: dict[str, Any], events: Any) -> None:
+        """Add an event for the asset of each table that the audit judged."""
+        answers, left_out = table_events(status)
+        for name, answer in answers.items():
+            events.add(table_asset(self.lake.lake, name), extra=answer)
+        if left_out:
+            self.log.warning("%s more tables of airflow.assets have no event: there are too many", left_out)
 
 
 def discrepancies(lake: LakeFile) -> Asset:
@@ -142,6 +154,11 @@ def discrepancies(lake: LakeFile) -> Asset:
     return Asset(
         name, uri=f"{lake.results}/discrepancies?lake={lake.lake}"
     )  # several lakes may share a place
+
+
+def outlets(lake: LakeFile) -> list[Asset | AssetAlias]:
+    """Return what an audit updates: the asset of the ledger, and the assets of single tables by an alias."""
+    return [discrepancies(lake), *([AssetAlias(f"{lake.dag_id}.tables")] if lake.assets else [])]
 
 
 @contextmanager
@@ -161,32 +178,8 @@ def _status_place(lake: LakeFile, context: Any) -> Iterator[str]:
 def _read(place: str, lake: LakeFile) -> dict[str, Any] | None:
     """Return the content of the status file; None if there is none."""
     try:
-        text = _object(place, lake) if place.startswith("s3") else Path(place).read_text(encoding="utf-8")
+        text = read_s3(place, lake.s3) if place.startswith("s3") else Path(place).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     status = json.loads(text)
     return status if isinstance(status, dict) else None
-
-
-def _object(place: str, lake: LakeFile) -> str:
-    import boto3
-    from botocore.config import Config
-
-    style: Any = {"addressing_style": "path"} if lake.s3.get("path_style") else {}
-    at = {
-        name: _expanded(lake.s3.get(key))
-        for name, key in (("endpoint_url", "endpoint"), ("region_name", "region"))
-    }
-    client = boto3.client(
-        "s3", config=Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}), **at
-    )
-    bucket, _, key = place.partition("://")[2].partition("/")
-    try:
-        body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except client.exceptions.NoSuchKey:
-        raise FileNotFoundError(place) from None
-    return body.decode()
-
-
-def _expanded(value: Any) -> Any:
-    return os.path.expandvars(value) if isinstance(value, str) else value

@@ -123,6 +123,9 @@ def _free_ports(*ports: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in ports]
         for each, port in zip(sockets, ports, strict=True):
+            each.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # connections to an ended Airflow may linger
             each.bind(("127.0.0.1", port))
         return [each.getsockname()[1] for each in sockets]
 

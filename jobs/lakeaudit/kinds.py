@@ -20,6 +20,11 @@ WATCHED_KINDS = ("unregistered_table", "unowned")
 MASS_LOSS = "mass loss: "
 """Beginning of the reason of a complete axis if a sample has confirmed that much of the table is lost."""
 
+PART_REQUESTED = " was requested and checked"
+"""End of the reason of a partial axis if an audit was limited to partitions of the table."""
+PART_UNKNOWN = "neither a manifest nor storage knows a file in"
+"""Beginning of the reason of a partial axis if a requested partition has no file."""
+
 WHOLE_PARTITION = "the whole partition is missing: "
 """Beginning of the explanation of a dropped file if all files of its partition are dropped."""
 

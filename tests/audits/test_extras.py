@@ -68,7 +68,7 @@ def test_an_audit_needs_no_extra(lake: Path) -> None:
 
 
 COMMANDS = ("findings", "discrepancies", "report", "explain LAKE orders/", "doctor", "alert", "hazards",
-            "reconcile plan LAKE -o plan.jsonl")  # fmt: skip
+            "check LAKE --table returns", "reconcile plan LAKE -o plan.jsonl")  # fmt: skip
 
 
 def test_other_commands_need_no_extra(lake: Path) -> None:

@@ -45,6 +45,7 @@ from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import finding_policy
+from lakeaudit.results.check_file import write_check_file
 from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -260,6 +261,7 @@ class _Run:
             log.note(**{"failed checks": len(report.broken)})
             if error := refusal(report.broken, lake.results.uri):
                 self.writer.put_run(setup.run_row(error=str(error), gates=report.messages))
+                write_check_file(self.past, setup.plan.lake, setup.clock(), all_tables=setup.plan.all_found)
                 raise error
         return _GateResult(report, earlier)
 
@@ -298,15 +300,16 @@ class _Run:
     def tidy(
         self, observed: Observed, judgement: Judgement, outcome: Outcome, earlier: Sequence[dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Store the storage snapshot of a published run and maintain the result tables; return warnings of both."""
+        """Write the check file, store the storage snapshot and maintain the result tables; return all warnings."""
         setup, plan = self.setup, self.setup.plan
+        check_warnings = write_check_file(self.past, plan.lake, setup.clock(), all_tables=plan.all_found)
         snapshot_warnings = store_snapshots(observed, judgement, outcome.status, setup.stamp.run_id)
         whole = () if plan.partitions else plan.names
         now = setup.context.now
         upkeep_warnings = upkeep(
             self.writer, earlier, outcome.run_row, plan.lake.keep, now, setup.progress, whole
         )
-        return (*snapshot_warnings, *upkeep_warnings)
+        return (*check_warnings, *snapshot_warnings, *upkeep_warnings)
 
 
 def with_moved_tables(context: Context, observed: Observed) -> Context:
@@ -333,6 +336,7 @@ def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) 
         writer.put_run(setup.run_row())
         if (error := setup.plan.nothing) is not None:
             writer.put_run(setup.run_row(error=str(error)))
+            write_check_file(past, setup.plan.lake, setup.context.now, all_tables=False)
             raise error
         return _Run(setup, past, writer, ledger, load_open(ledger, past, setup.plan.names, setup.stamp))
 

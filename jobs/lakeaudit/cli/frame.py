@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 EXIT_CODES = """\b
 Exit codes:
    0  success
-   1  the audit has findings at or above --fail-on
+   1  the audit has findings at or above --fail-on, or `check` has
+      discrepancies
    2  the command line, the lake file or the plan is wrong
    3  only a part was done: a source could not be read completely,
-      or a step of a plan was not done
+      or a step of a plan was not done; `check` cannot tell
   10  nothing could be audited
   11  the results failed a check before their publication
       (docs/gates.md); nothing is published

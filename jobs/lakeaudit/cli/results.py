@@ -23,6 +23,7 @@ from lakeaudit.cli.options import (
     selection_of,
 )
 from lakeaudit.errors import BadInput
+from lakeaudit.kinds import SEVERITIES
 
 if TYPE_CHECKING:
     from lakeaudit.results.read import RowFilter
@@ -130,6 +131,62 @@ def discrepancies(
 
 
 @app.command()
+def check(
+    lake: LakeFile,
+    table: Annotated[
+        list[str],
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help="Name of a table, or a pattern such as sales.*; repeatable. A name or pattern without a table is a "
+            "case of `unknown`.",
+        ),
+    ],
+    min_severity: Annotated[
+        str,
+        typer.Option(metavar="S", help=f"Severity from which discrepancies count ({', '.join(SEVERITIES)})."),
+    ] = "error",
+    judged: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the files of the table that the last audit must have judged, such as 99%; files that are "
+            "too young do not count. Default: all, without any gap.",
+        ),
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Oldest usable audit, such as 36h; default: `overdue` of the lake file, else 36h.",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="The audit must have used a storage snapshot of this time (UTC) or later, such as "
+            "2026-11-21T08:00:00Z.",
+        ),
+    ] = None,
+    format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
+) -> int:
+    """Answer whether tables may be used: ok or not or unknown.
+
+    The command reads only the result tables. It exits with 0 if every table is ok: its last published audit is recent
+    and judged the files, and no discrepancy is open that counts and that nobody accepted. It exits with 1 if such
+    discrepancies are open, and else with 3 if nobody can tell about a table.
+    """
+    from lakeaudit.commands import check as command
+
+    loaded, at = load(lake), now()
+    demand = command.demand_of(loaded, min_severity, judged, max_age, after)
+    answers = command.check(loaded, results_of(loaded), table, demand, at)
+    verdict = command.write(loaded, answers, demand, sys.stdout, format, at)
+    return say(verdict, command.exit_code(answers))
+
+
+@app.command()
 def explain(
     lake: LakeFile,
     what: Annotated[
@@ -207,7 +264,7 @@ def unack(lake: LakeFile, ids: Ids) -> int:
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
-    return finish(command.withdraw(loaded, results_of(loaded), ids))
+    return finish(command.withdraw(loaded, results_of(loaded), ids, now()))
 
 
 @app.command()

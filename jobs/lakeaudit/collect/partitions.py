@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
+from lakeaudit.kinds import PART_REQUESTED, PART_UNKNOWN
 
 _PARTITION = re.compile(r"[^/=]+=[^/]*(/[^/=]+=[^/]*)*")
 
@@ -41,16 +42,13 @@ def scope_reasons(partitions: Partitions, known: Collection[str]) -> dict[str, s
         requested = [place.uri for place in places]
         unknown = [uri for uri in requested if uri not in known]
         reasons[table] = (
-            f"{_NOBODY} {', '.join(unknown)}"
+            f"{PART_UNKNOWN} {', '.join(unknown)}"
             if unknown
-            else f"only {', '.join(requested)} was requested and checked"
+            else f"only {', '.join(requested)}{PART_REQUESTED}"
         )
     return reasons
 
 
 def requested_reasons(scope_reasons: Mapping[str, str]) -> frozenset[str]:
     """Return the reasons that only repeat the request."""
-    return frozenset(reason for reason in scope_reasons.values() if not reason.startswith(_NOBODY))
-
-
-_NOBODY = "neither a manifest nor storage knows a file in"
+    return frozenset(reason for reason in scope_reasons.values() if not reason.startswith(PART_UNKNOWN))

@@ -79,12 +79,28 @@ def run(
             _send_alerts(request, lake, clients, clock(), progress, published=False)
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
+    audited = lake.model_copy(update={"tables": outcome.tables})
     summary: AuditSummary = {**outcome.summary, "exit_code": code}
+    summary = {**summary, **_answers(audited, clients, outcome.run_id, clock())}
     request.status.write(summary)
     verdict = _print_result(request, lake, clients, outcome.run_id, summary, clock(), out)
-    audited = lake.model_copy(update={"tables": outcome.tables})
     unsent = _send_alerts(request, audited, clients, clock(), progress, published=outcome.status != "failed")
     return CommandResult(verdict, code, warnings=(*outcome.warnings, *unsent), run_id=outcome.run_id)
+
+
+def _answers(lake: Lake, clients: Clients, run_id: str, now: datetime) -> dict[str, Any]:
+    """Return for the tables of `airflow.assets` that this run judged whether they may be used, as in `check`."""
+    if not lake.assets:
+        return {}
+    from lakeaudit.commands.check import check
+    from lakeaudit.results.read import Results
+    from lakeaudit.results.summaries.table_answers import Demand
+
+    results = Results(lake.results, clients, lake.name)
+    answers = check(lake, results, lake.assets, Demand(lake.overdue), now)
+    columns = ("answer", "reasons", "run_id", "through", "open")
+    plain = {each.record.table: each.plain() for each in answers if each.record.run_id == run_id}
+    return {"answers": {name: {key: row[key] for key in columns} for name, row in plain.items()}}
 
 
 def highest(*codes: int) -> int:

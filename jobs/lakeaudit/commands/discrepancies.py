@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput
+from lakeaudit.errors import BadInput, one_line
 from lakeaudit.explain.row_formats import DISCREPANCY_ROWS, WRITERS
 from lakeaudit.formatting import count, day_end, in_utc
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
+from lakeaudit.results.check_file import write_check_file
 from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
@@ -85,18 +86,19 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], ack)
         append_transitions(results, rows, ack, now)
-    return _accepted(len(rows), ack)
+        warning = _check_file_warning(lake, results, now)
+    return warning + _accepted(len(rows), ack)
 
 
-def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
+def withdraw(lake: Lake, results: Results, ids: Sequence[str], now: datetime) -> str:
     """End the acceptance of these discrepancies; return the verdict. Raises as `acknowledge`."""
     with leased(lake.results, clients_of(lake), "unack", SilentProgress()) as still_ours:
         results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
-    return (
-        f"{count(len(rows))} {'discrepancy is' if len(rows) == 1 else 'discrepancies are'} no longer accepted"
-    )
+        warning = _check_file_warning(lake, results, now)
+    noun = "discrepancy is" if len(rows) == 1 else "discrepancies are"
+    return f"{warning}{count(len(rows))} {noun} no longer accepted"
 
 
 def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
@@ -108,7 +110,14 @@ def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
         rows = results.unresolved()
         put_ack_on_all(results, ack)
         append_transitions(results, rows, ack, now)
-    return _accepted(len(rows), ack)
+        warning = _check_file_warning(lake, results, now)
+    return warning + _accepted(len(rows), ack)
+
+
+def _check_file_warning(lake: Lake, results: Results, now: datetime) -> str:
+    """Rewrite the check file; return the line of a warning if it cannot be written, else an empty text."""
+    warnings = write_check_file(results, lake, now, all_tables=False)
+    return "".join(f"warning: {one_line(each)}\n" for each in warnings)
 
 
 def _rows(results: Results, ids: Sequence[str]) -> list[Row]:

@@ -337,6 +337,8 @@ class Airflow(Block):
     spark_conf: dict[Text, Text] = Field(default_factory=dict)
     reconcile: Literal["manual", "on_discrepancies"] | None = None
     """Creates a DAG that plans repairs of the lake, waits for approval, and applies them; None: no such DAG."""
+    assets: tuple[Glob, ...] = ()
+    """Tables whose audits are events of an asset of their own: names or patterns."""
 
 
 def _exactly_one(value: object) -> object:

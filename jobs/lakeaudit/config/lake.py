@@ -277,6 +277,8 @@ class Lake(Block):
     """An audit without Great Expectations, which checks the results, does not start."""
     overdue: timedelta = timedelta(hours=36)
     """The time without a published audit after which an alert is sent."""
+    assets: tuple[str, ...] = ()
+    """Names or patterns of the tables for which an audit reports whether they may be used."""
 
     @property
     def own_places(self) -> tuple[Location, ...]:
@@ -397,6 +399,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         prometheus_textfile=file.prometheus_textfile,
         gates_required=file.gates == "required",
         overdue=file.overdue,
+        assets=file.airflow.assets if file.airflow else (),
     )
 
 

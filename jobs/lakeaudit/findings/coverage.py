@@ -177,10 +177,10 @@ def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: 
         return AxisState("off", why)
     sample_checks = absence_ceiling.of_table(availability.sample_checks, facts.table.name, axis)
     doubt = _messages(absence_ceiling.doubts(sample_checks))
-    if hindrance := _unreadable(axis, facts, availability) or doubt or _gap(axis, facts, availability, tally):
-        return AxisState("partial", hindrance)
-    if requested := availability.narrowed.get(facts.table.name):
-        return AxisState("partial", requested)
+    hindrance = _unreadable(axis, facts, availability) or doubt or _gap(axis, facts, availability, tally)
+    requested = availability.narrowed.get(facts.table.name)
+    if hindrance or requested:
+        return AxisState("partial", "; ".join(filter(None, (hindrance, requested))))
     remarks = (
         _messages(absence_ceiling.losses(sample_checks)),
         _recent_files(axis, facts, availability, tally),

@@ -36,11 +36,13 @@ airflow:
   retry_delay: 90s
   status: s3://audit/status/
   spark_conf: {{spark.executor.memory: 4g, spark.executor.cores: 4, spark.speculation: false}}
+  assets: [a.b, "sales.*"]
 """
     found = read(tmp_path, text)
     assert isinstance(found, LakeFile)
     assert (found.schedule, found.owner, found.tags) == ("0 5 * * *", "data", ("shop", "nightly"))
     assert (found.connection, found.retries, found.retry_delay) == ("yarn", 0, timedelta(seconds=90))
+    assert found.assets == ("a.b", "sales.*")
     assert (found.status, found.s3) == ("s3://audit/status/", {"endpoint": "http://x", "path_style": True})
     assert found.spark_conf == {
         "spark.executor.memory": "4g", "spark.executor.cores": "4", "spark.speculation": "false",
@@ -82,6 +84,7 @@ def test_the_example_is_read_as_it_is_explained() -> None:
         ("lake: x\nairflow: {schedule: 5}", "airflow.schedule must be a text that is not empty"),
         ("lake: x\nairflow: {owner: '${WHO}'}", "airflow.owner contains a variable"),
         ("lake: x\nairflow: {tags: nightly}", "airflow.tags must be a list of texts"),
+        ("lake: x\nairflow: {assets: sales.*}", "airflow.assets must be a list of texts"),
         ("lake: x\nairflow: {retries: -1}", "airflow.retries must be a whole number, 0 or more"),
         ("lake: x\nairflow: {retries: true}", "airflow.retries must be a whole number, 0 or more"),
         ("lake: x\nairflow: {retry_delay: soon}", "airflow.retry_delay must be a duration such as 5m"),

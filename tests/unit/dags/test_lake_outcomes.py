@@ -17,6 +17,7 @@ from lake_outcomes import (
     apply_arguments,
     arguments,
     judge,
+    table_events,
 )
 
 LAKE = LakeFile(Path("/conf/shop.yaml"), "lake_audit_shop", "shop", ("a", "b"), None)
@@ -154,3 +155,12 @@ def test_what_becomes_of_a_task(
 )
 def test_the_reason_of_an_outcome(status: dict[str, Any] | None, failure: str | None, words: str) -> None:
     assert judge(AUDIT, status, failure).words.startswith(words)
+
+
+@pytest.mark.parametrize(("tables", "events", "left_out"), [(0, 0, 0), (100, 100, 0), (2000, 100, 1900)])
+def test_tables_with_an_event_are_bounded(tables: int, events: int, left_out: int) -> None:
+    answers = {f"t{number:04}": {"answer": "ok"} for number in range(tables)}
+    selected, others = table_events({"answers": answers})
+    assert (len(selected), others) == (events, left_out)
+    assert list(selected) == sorted(answers)[:100]
+    assert table_events({}) == ({}, 0)

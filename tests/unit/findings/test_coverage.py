@@ -160,6 +160,7 @@ FINE = Tally({"consistent": 1})
 UNSURE = Tally({"consistent": 1, "undecided": 1})
 APART = Tally({"consistent": 1, "uncovered": 1})
 
+PART = replace(WHOLE, narrowed={"orders": "only day=1 was requested and checked"})
 POINTED = replace(WHOLE, catalogs=True, catalog_cuts=READ)
 
 STATES = [
@@ -256,6 +257,8 @@ STATES = [
     ("pointer", GAP, replace(POINTED, catalog_gap="unread"), FINE, "complete", ""),
     ("pointer", SOUND, replace(POINTED, catalog_holes={"orders": "throttled"}), FINE, "partial", "throttled"),
     ("pointer", SOUND, POINTED, APART, "partial", "no storage source covers some of the files"),
+    ("content", SOUND, PART, FINE, "partial", "only day=1 was requested and checked"),
+    ("content", GAP, PART, FINE, "partial", "commit 4 is missing; only day=1 was requested and checked"),
 ]
 
 

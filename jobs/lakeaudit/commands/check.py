@@ -1,0 +1,170 @@
+"""Answer `lakeaudit check`: may tables be used? Only the result tables are read; there is no lease and no audit."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TextIO
+
+from lakeaudit.config import Lake, glob_to_regex
+from lakeaudit.config.globs import is_pattern
+from lakeaudit.config.parsers import parse_duration
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.formatting import in_utc, iso, second, visible
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.table_answers import (
+    DISCREPANCIES,
+    OK,
+    UNKNOWN,
+    Answer,
+    Demand,
+    answer_for,
+    summary,
+)
+from lakeaudit.results.summaries.table_records import (
+    Audits,
+    TableRecord,
+    covered_tables,
+    read_audits,
+    table_records,
+)
+
+FORMAT = 1
+EXIT_CODES = {OK: 0, DISCREPANCIES: 1, UNKNOWN: 3}
+
+
+def demand_of(
+    lake: Lake, min_severity: str, judged: str | None, max_age: str | None, after: str | None
+) -> Demand:
+    """Return the demands of the options; the lake file's `overdue` is the default of `max_age`.
+
+    Raises:
+        BadInput: a value is not a severity, a share, a duration or a time.
+    """
+    if min_severity not in SEVERITIES:
+        raise BadInput("--min-severity", f"no severity {min_severity}", f"one of {', '.join(SEVERITIES)}")
+    return Demand(
+        max_age=lake.overdue if max_age is None else _duration(max_age),
+        min_severity=min_severity,
+        judged=1.0 if judged is None else _share(judged),
+        after=None if after is None else _time(after),
+    )
+
+
+def _share(text: str) -> float:
+    form = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s?%", text)
+    value = float(form[1]) / 100 if form else 0.0
+    if not 0 < value <= 1:
+        raise BadInput(f"--judged {text}", "is not a share above 0 % and up to 100 %", "write 99% or 99.9%")
+    return value
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise BadInput(f"--max-age {text}", "is not a duration", "write 36h or 2d") from None
+
+
+def _time(text: str) -> datetime:
+    try:
+        return in_utc(datetime.fromisoformat(text))
+    except ValueError:
+        raise BadInput(f"--after {text}", "is not a timestamp", "write 2026-11-21T08:00:00Z") from None
+
+
+def check(
+    lake: Lake, results: Results, patterns: Sequence[str], demand: Demand, now: datetime
+) -> list[Answer]:
+    """Answer for each table that a name or pattern selects; results that cannot be read make every answer unknown.
+
+    Raises:
+        BadInput: a pattern is not valid.
+    """
+    regexes = {pattern: _regex(pattern) for pattern in dict.fromkeys(patterns)}
+    try:
+        audits = read_audits(results, now - demand.max_age)
+        tables = _tables(lake, covered_tables(results, audits) if lake.finds_tables else {})
+        selection = {pattern: tables.matching(pattern, regex) for pattern, regex in regexes.items()}
+        names = list(dict.fromkeys(name for selected in selection.values() for name in selected))
+        answers = [answer_for(record, demand, now) for record in table_records(results, audits, names, now)]
+    except CannotAudit as error:
+        return [_unknown(pattern, str(error)) for pattern in regexes]
+    unmatched = [pattern for pattern, selected in selection.items() if not selected]
+    return [*answers, *(_unknown(pattern, tables.reason(pattern, audits)) for pattern in unmatched)]
+
+
+def _regex(pattern: str) -> str:
+    try:
+        return glob_to_regex(pattern)
+    except ValueError as error:
+        raise BadInput(f"--table {pattern}", f"is not a pattern: {error}", "write sales.*") from error
+
+
+def _unknown(pattern: str, reason: str) -> Answer:
+    return Answer(TableRecord(pattern), UNKNOWN, (reason,))
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables by each of their names, and the discovered tables that a later audit no longer contains."""
+
+    names: Mapping[str, str]
+    absent: frozenset[str]
+
+    def matching(self, pattern: str, regex: str) -> list[str]:
+        """Return the table of this name, or else all tables with a name that matches."""
+        if pattern in self.names:
+            return [self.names[pattern]]
+        return list(dict.fromkeys(table for name, table in self.names.items() if re.match(regex, name)))
+
+    def reason(self, pattern: str, audits: Audits) -> str:
+        """Return why nothing matches."""
+        if pattern in self.absent:
+            return "a later audit no longer contains this table, and the lake file does not name it"
+        noun = "table matches this pattern" if is_pattern(pattern) else "table has this name"
+        return f"no {noun} in the lake file or in an audit since {second(audits.since)}"
+
+
+def _tables(lake: Lake, covered: Mapping[str, bool]) -> _Tables:
+    declared = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
+    discovered = covered.keys() - declared.keys() - {place.name for place in lake.watched}
+    absent = frozenset(name for name in discovered if covered[name])
+    return _Tables(declared | {name: name for name in sorted(discovered - absent)}, absent)
+
+
+def exit_code(answers: Sequence[Answer]) -> int:
+    """Return 1 if a table has discrepancies, else 3 if nobody can tell about a table, else 0."""
+    codes = {EXIT_CODES[each.answer] for each in answers}
+    return next((code for code in (1, 3) if code in codes), 0 if codes else 3)
+
+
+def write(
+    lake: Lake, answers: Sequence[Answer], demand: Demand, out: TextIO, form: str, now: datetime
+) -> str:
+    """Print the answers as one JSON document or as one line each; return the verdict."""
+    if form == "json":
+        print(json.dumps(document(lake, answers, demand, now), default=iso), file=out)
+    else:
+        for each in answers:
+            print(f"{each.answer:<13}  {visible(each.record.table)}: {visible(each.line())}", file=out)
+    return summary(Counter(each.answer for each in answers))
+
+
+def document(lake: Lake, answers: Sequence[Answer], demand: Demand, now: datetime) -> dict[str, Any]:
+    """Return the JSON document of `--format json`."""
+    worst = next(name for name, code in EXIT_CODES.items() if code == exit_code(answers))
+    return {
+        "format": FORMAT,
+        "lake": lake.name,
+        "checked_at": now,
+        "answer": worst,
+        "min_severity": demand.min_severity,
+        "judged": demand.judged,
+        "max_age_seconds": round(demand.max_age.total_seconds()),
+        "after": demand.after,
+        "tables": [each.plain() for each in answers],
+    }
