@@ -157,7 +157,7 @@ def test_a_look_ends_as_its_parameters_require(tmp_path: Path, scheme: str) -> N
     file = tmp_path / "shop.json"
     file.write_text(json.dumps(CONTENT))
     python, env = AIRFLOW.with_name("python"), airflow_env(tmp_path, tmp_path / "airflow")
-    words = [python, "-c", LOOK, f"{scheme}{file}", json.dumps([options for options, _ in CASES])]
+    words = [str(python), "-c", LOOK, f"{scheme}{file}", json.dumps([options for options, _ in CASES])]
     done = subprocess.run(
         words, env=env | {"PYTHONPATH": str(CHECKOUT / "dags")}, capture_output=True, text=True, check=True
     )

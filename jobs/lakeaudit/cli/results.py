@@ -171,11 +171,11 @@ def check(
     ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
-    """Answer whether tables may be used: ok or not or unknown.
+    """Answer whether tables may be used.
 
-    The command reads only the result tables. It exits with 0 if every table is ok: its last published audit is recent
-    and judged the files, and no discrepancy is open that counts and that nobody accepted. It exits with 1 if such
-    discrepancies are open, and else with 3 if nobody can tell about a table.
+    The command reads only the result tables. The exit code is 0 if every table is `ok`: the last audit is recent and
+    judged the files, and no discrepancy at or above the severity is open that nobody accepted. It is 1 if a table has
+    such `discrepancies`, and else 3 if a table is `unknown`.
     """
     from lakeaudit.commands import check as command
 

@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from lakeaudit.config import Lake
-from lakeaudit.errors import AuditError, one_line
+from lakeaudit.errors import one_line
 from lakeaudit.evidence.files import put_bytes, read_bytes
 from lakeaudit.formatting import iso
 from lakeaudit.keys import Location
@@ -44,8 +42,8 @@ def write_check_file(results: Results, lake: Lake, now: datetime, *, all_tables:
         present = {} if all_tables or not lake.finds_tables else _other_names(results, place)
         names = present | {table.name: table.also for table in lake.tables}
         put_bytes(results.clients, place, _content(results.again(), names, lake, now))
-    except (AuditError, OSError, ValueError, ClientError, BotoCoreError) as error:
-        what = f"{place.uri} was not written ({one_line(str(error), 200)})"
+    except Exception as error:  # noqa: BLE001 - everything else is published already
+        what = f"{place.uri} was not written ({one_line(str(error), 200) or type(error).__name__})"
         return (f"{what}: programs that read it do not see this change before the next audit",)
     return ()
 

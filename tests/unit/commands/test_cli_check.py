@@ -2,13 +2,13 @@
 
 import json
 import re
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lake_check
@@ -16,11 +16,12 @@ from lakeaudit import cli
 from lakeaudit.commands.check import check
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
+from lakeaudit.ledger.lease import leased
 from lakeaudit.results.check_file import check_file, write_check_file
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.table_answers import Demand
-from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.results import LAKE, covered, discrepancy, finding, lake_file, publish, run
 
 Row = dict[str, Any]
@@ -45,15 +46,15 @@ def fault(kind: str = "phantom", key: str = "k", state: str = "open", **given: A
     return discrepancy(finding(kind, key, **given), state) | given
 
 
-ACCEPTED = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOW + 99 * HOUR}
-GAP = {
+ACCEPTED: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOW + 99 * HOUR}
+GAP: Row = {
     "status": "partial",
     "consistent": 9,
     "undecided": 1,
     "decided_share": 0.9,
     "reason": "1 file undecided",
 }
-PARTITION = {"status": "partial", "reason": "only s3://lake/orders/day=1 was requested and checked"}
+PARTITION: Row = {"status": "partial", "reason": "only s3://lake/orders/day=1 was requested and checked"}
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def answers(capsys: Captured, lake: str, *options: str) -> tuple[int, dict[str, 
 
 
 def store(place: Location, each: Situation) -> None:
-    tables = {"runs": each.runs, "coverage": each.coverage, "discrepancies": each.ledger}
+    tables: dict[str, Any] = {"runs": each.runs, "coverage": each.coverage, "discrepancies": each.ledger}
     publish(place, **{name: rows for name, rows in tables.items() if rows})
 
 
@@ -440,39 +441,40 @@ def test_results_that_cannot_be_read_are_unknown(capsys: Captured, lake: str, pl
     assert re.search("coverage: the table cannot be read", document["tables"][0]["reasons"][0])
 
 
-def test_while_audits_write(lake: str, place: Location) -> None:
-    """Odd runs open a fault and even ones resolve it: a check never calls a run ok whose fault it did not read."""
-    results = Results(place, Clients(), LAKE)
-    publish(
-        place, runs=[audit("r0")], coverage=[content(run_id="r0")], discrepancies=[fault(state="resolved")]
-    )
-    ended = threading.Event()
+class Interrupted(Results):
+    """Results into which an audit publishes a fault right after a check has read its table number `after`."""
 
-    def write() -> None:
-        for number in range(1, 13):
-            run_id, writer = f"r{number}", ResultsWriter(results.again(), lambda: None)
-            writer.put_run(audit(run_id, "running", 1))
-            writer.put("coverage", [content(run_id=run_id)], run_id)
-            row = fault(state="open" if number % 2 else "resolved")
-            publish(place, discrepancies=[row | {"discrepancy_id": f"d{number}"}] if number % 2 else [])
-            if number % 2 == 0:
-                writer.delete("discrepancies", f"discrepancy_id = 'd{number - 1}'")
-            writer.put_run(audit(run_id, hours=1 - number / 100))
-        ended.set()
+    after = 1
+    reads = 0
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    looks = 0
-    try:
-        while not ended.is_set() or looks == 0:
-            demand = Demand(timedelta(hours=36))
-            (answer,) = check(load_lake(lake, {}), results.again(), ["orders"], demand, datetime.now(UTC))
-            number = int((answer.record.run_id or "r0")[1:])
-            assert answer.answer in ("ok", "discrepancies"), answer
-            if number % 2 and answer.answer == "ok":  # then the next run has resolved it since
-                runs = {row["run_id"] for row in results.again().runs()}
-                assert f"r{number + 1}" in runs
-            looks += 1
-    finally:
-        thread.join()
-    assert looks > 3
+    def batches(self, *given: Any, **more: Any) -> Iterator[pa.RecordBatch]:
+        batches = list(super().batches(*given, **more))
+        self.reads += 1
+        if self.reads == self.after:
+            publish(
+                self.place,
+                coverage=[content(run_id="r2")],
+                discrepancies=[fault()],
+                runs=[audit("r2", hours=1)],
+            )
+        yield from batches
+
+
+@pytest.mark.parametrize(("after", "answer"), [(1, "discrepancies"), (2, "discrepancies"), (3, "ok")])
+def test_while_an_audit_publishes(lake: str, place: Location, after: int, answer: str) -> None:
+    """A check never calls a run ok whose fault it has not read: `ok` is only ever as of the run before."""
+    publish(place, runs=[audit()], coverage=[content()], discrepancies=[fault(key="old", state="resolved")])
+    results = Interrupted(place, Clients(), LAKE)
+    results.after = after
+    (each,) = check(load_lake(lake, {}), results, ["orders"], Demand(timedelta(hours=36)), NOW)
+    assert (results.reads, each.answer, each.record.run_id) == (3, answer, "r1")
+    (each,) = check(load_lake(lake, {}), results.again(), ["orders"], Demand(timedelta(hours=36)), NOW)
+    assert (each.answer, each.record.run_id) == ("discrepancies", "r2")
+
+
+def test_a_running_audit_and_its_lease_do_not_stop_a_check(
+    capsys: Captured, lake: str, place: Location
+) -> None:
+    publish(place, runs=[audit(), audit("r2", "running", 0)], coverage=[content()])
+    with leased(place, Clients(), "nightly", SilentProgress()):
+        assert answers(capsys, lake, "--table", "orders")[0] == 0
