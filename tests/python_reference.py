@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lakeaudit
+from lakeaudit.api.checked import Checked
 from lakeaudit.api.explained import Explained
 from lakeaudit.commands.status import CommandResult
 
@@ -21,7 +22,7 @@ HEAD = (
 FUNCTIONS = (lakeaudit.open, lakeaudit.scan)
 CLASSES: tuple[type, ...] = (
     *(lakeaudit.LakeHandle, lakeaudit.AuditRun, lakeaudit.Frame, lakeaudit.RepairPlan),
-    *(Explained, CommandResult, lakeaudit.AuditError),
+    *(Explained, Checked, CommandResult, lakeaudit.AuditError),
 )
 _SECTION = re.compile(r"(Args|Attributes|Raises|Returns):")
 _HIDDEN = ("noqa", "lakeaudit.", "collections.abc.", "datetime.", "typing.")

@@ -176,6 +176,11 @@ def iso(value: object) -> str:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
+def iso_or_null(value: datetime | None) -> str | None:
+    """Format a time as `iso` does; None stays None."""
+    return None if value is None else iso(value)
+
+
 def in_utc(at: datetime) -> datetime:
     """Convert a time to UTC; a time without a zone is in UTC already."""
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

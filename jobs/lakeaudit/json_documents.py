@@ -10,6 +10,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 RunStatus = Literal["running", "complete", "partial", "suspect", "failed"]
 AxisStatus = Literal["complete", "partial", "off", "overtaken"]
 TableStatus = Literal["complete", "partial", "off"]
+Answer = Literal["ok", "discrepancies", "unknown"]
 
 
 class SourceSummary(TypedDict):
@@ -53,10 +54,45 @@ class RunSummary(TypedDict):
     retry: bool | None
 
 
+class AuditedAnswer(TypedDict):
+    """The answer whether a table may be used, right after an audit."""
+
+    answer: Answer
+    reasons: list[str]
+    run_id: str | None
+    through: str | None
+    open: dict[str, int]
+
+
 class AuditSummary(RunSummary):
     """The output of `lakeaudit audit --format json`, and the status file of an audit."""
 
     exit_code: int | None
+    answers: dict[str, AuditedAnswer]
+
+
+class TableAnswer(AuditedAnswer):
+    """The answer whether a table may be used."""
+
+    table: str
+    as_of: str | None
+    judged_share: float | None
+    pending: dict[str, int]
+    ids: dict[str, list[str]]
+
+
+class CheckSummary(TypedDict):
+    """The output of `lakeaudit check --format json`."""
+
+    format: int
+    lake: str
+    checked_at: str
+    answer: Answer
+    min_severity: str
+    judged: float
+    max_age_seconds: int
+    after: str | None
+    tables: list[TableAnswer]
 
 
 class RepairFields(TypedDict, total=False):

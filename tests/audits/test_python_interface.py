@@ -72,6 +72,12 @@ def test_the_rows_are_those_of_the_commands(
         (lake.discrepancies("resolved"), ("discrepancies", "lake.yaml", "--state", "resolved")),
     ):
         assert [row[key] for row in frame] == [row[key] for row in lines_of(capsys, *words)]
+    checked = lake.check(["customers", "sales.*"])
+    assert (checked.answer, checked.exit_code) == ("discrepancies", 1)
+    assert [row["answer"] for row in checked.to_dict()["tables"]] == ["ok", "discrepancies", "ok"]
+    assert str(checked).endswith(checked.verdict)
+    with pytest.raises(TypeError, match="three answers"):
+        bool(checked)
     cli.main(["explain", "lake.yaml", "sales/orders/a.parquet", "--format", "json"])
     assert lake.explain("sales/orders/a.parquet").to_dict() == json.loads(capsys.readouterr().out)
 

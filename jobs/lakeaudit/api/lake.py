@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lakeaudit.api.explained import Explained
 from lakeaudit.api.frame import Frame, frame_of_rows
@@ -20,6 +20,9 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress, progress_on
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, RUNS
+
+if TYPE_CHECKING:
+    from lakeaudit.api.checked import Checked
 
 DISCREPANCY_COLUMNS = ("discrepancy_id", "severity", "kind", "table_name", "key", "state", "first_seen_at")
 RUN_COLUMNS = ("run_id", "status", "as_of", "finished_at", "tables_audited", "error")
@@ -183,6 +186,34 @@ class LakeHandle:
         clients = clients_of(self.config)
         found = explain_named(self.config, self._results(), clients, what, deep=deep)
         return Explained(found, self.lake_file, clients)
+
+    def check(
+        self,
+        tables: Names,
+        *,
+        min_severity: str = "error",
+        judged: str | None = None,
+        max_age: str | None = None,
+        after: str | None = None,
+    ) -> "Checked":
+        """Answer from the results whether tables may be used: ok, discrepancies or unknown.
+
+        Args:
+            tables: names or patterns of tables, such as `sales.*`.
+            min_severity: lowest severity of discrepancies that count.
+            judged: least share of the files that the last audit judged, such as `99%`; None: everything.
+            max_age: highest age of the last audit, such as `36h`; None: `overdue` of the lake file.
+            after: the last audit must have used a storage snapshot after this time, such as `2026-11-21T08:00:00Z`.
+
+        Raises:
+            BadInput: an argument is not valid.
+        """
+        from lakeaudit.api.checked import Checked
+        from lakeaudit.commands import check as command
+
+        demand, now = command.demand_of(self.config, min_severity, judged, max_age, after), self.clock()
+        answers = command.check(self.config, self._results(), names_of(tables), demand, now)
+        return Checked(self.config, (*answers,), demand, now)
 
     def plan(
         self,

@@ -12,7 +12,7 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.formatting import in_utc, iso
 from lakeaudit.gates.second_process import Checker, check_here
-from lakeaudit.json_documents import AuditSummary
+from lakeaudit.json_documents import AuditedAnswer, AuditSummary
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -80,27 +80,23 @@ def run(
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     audited = lake.model_copy(update={"tables": outcome.tables})
-    summary: AuditSummary = {**outcome.summary, "exit_code": code}
-    summary = {**summary, **_answers(audited, clients, outcome.run_id, clock())}
+    answers = _answers(audited, clients, outcome.run_id, clock()) if lake.assets else {}
+    summary: AuditSummary = {**outcome.summary, "exit_code": code, "answers": answers}
     request.status.write(summary)
     verdict = _print_result(request, lake, clients, outcome.run_id, summary, clock(), out)
     unsent = _send_alerts(request, audited, clients, clock(), progress, published=outcome.status != "failed")
     return CommandResult(verdict, code, warnings=(*outcome.warnings, *unsent), run_id=outcome.run_id)
 
 
-def _answers(lake: Lake, clients: Clients, run_id: str, now: datetime) -> dict[str, Any]:
+def _answers(lake: Lake, clients: Clients, run_id: str, now: datetime) -> dict[str, AuditedAnswer]:
     """Return for the tables of `airflow.assets` that this run judged whether they may be used, as in `check`."""
-    if not lake.assets:
-        return {}
     from lakeaudit.commands.check import check
     from lakeaudit.results.read import Results
     from lakeaudit.results.summaries.table_answers import Demand
 
     results = Results(lake.results, clients, lake.name)
     answers = check(lake, results, lake.assets, Demand(lake.overdue), now)
-    columns = ("answer", "reasons", "run_id", "through", "open")
-    plain = {each.record.table: each.plain() for each in answers if each.record.run_id == run_id}
-    return {"answers": {name: {key: row[key] for key in columns} for name, row in plain.items()}}
+    return {each.record.table: each.in_short() for each in answers if each.record.run_id == run_id}
 
 
 def highest(*codes: int) -> int:
@@ -208,4 +204,5 @@ def _running_summary(request: Request, lake: Lake, now: datetime) -> AuditSummar
         "exit_code": None,
         "error": None,
         "retry": None,
+        "answers": {},
     }

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TextIO
+from typing import TextIO
 
 from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.config.globs import is_pattern
 from lakeaudit.config.parsers import parse_duration
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import in_utc, iso, second, visible
+from lakeaudit.formatting import in_utc, iso, iso_or_null, second, visible
+from lakeaudit.json_documents import Answer as Verdict
+from lakeaudit.json_documents import CheckSummary
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.table_answers import (
@@ -33,7 +35,7 @@ from lakeaudit.results.summaries.table_records import (
 )
 
 FORMAT = 1
-EXIT_CODES = {OK: 0, DISCREPANCIES: 1, UNKNOWN: 3}
+EXIT_CODES: Mapping[Verdict, int] = {OK: 0, DISCREPANCIES: 1, UNKNOWN: 3}
 
 
 def demand_of(
@@ -147,24 +149,24 @@ def write(
 ) -> str:
     """Print the answers as one JSON document or as one line each; return the verdict."""
     if form == "json":
-        print(json.dumps(document(lake, answers, demand, now), default=iso), file=out)
+        print(json.dumps(document(lake, answers, demand, now)), file=out)
     else:
         for each in answers:
             print(f"{each.answer:<13}  {visible(each.record.table)}: {visible(each.line())}", file=out)
     return summary(Counter(each.answer for each in answers))
 
 
-def document(lake: Lake, answers: Sequence[Answer], demand: Demand, now: datetime) -> dict[str, Any]:
+def document(lake: Lake, answers: Sequence[Answer], demand: Demand, now: datetime) -> CheckSummary:
     """Return the JSON document of `--format json`."""
     worst = next(name for name, code in EXIT_CODES.items() if code == exit_code(answers))
     return {
         "format": FORMAT,
         "lake": lake.name,
-        "checked_at": now,
+        "checked_at": iso(now),
         "answer": worst,
         "min_severity": demand.min_severity,
         "judged": demand.judged,
         "max_age_seconds": round(demand.max_age.total_seconds()),
-        "after": demand.after,
+        "after": iso_or_null(demand.after),
         "tables": [each.plain() for each in answers],
     }

@@ -11,6 +11,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.json_documents import (
     AuditSummary,
+    CheckSummary,
     CommandFailure,
     CommandOutcome,
     FindingTotal,
@@ -96,6 +97,7 @@ DOCUMENTS: Mapping[str, Document] = {
     ),
     "explain": Document("Output of `lakeaudit explain --format json`", _explanation),
     "scan": Document("Output of `lakeaudit scan --format json`", lambda: type_schema(ScanSummary)),
+    "check": Document("Output of `lakeaudit check --format json`", lambda: type_schema(CheckSummary)),
     "plan": Document("Line of a plan of `lakeaudit reconcile plan`", _plan),
     "openlineage": Document("Body of a request to `openlineage_url_env`", lambda: type_schema(LineageEvent)),
     "alertmanager": Document("Body of a request to Alertmanager", lambda: type_schema(list[PostedAlert])),

@@ -89,6 +89,7 @@ def _type_of(name: str) -> str:
         "audit": "AuditSummary",
         "explain": "Explanation",
         "scan": "ScanSummary",
+        "check": "CheckSummary",
         "openlineage": "LineageEvent",
     }.get(name, "")
 

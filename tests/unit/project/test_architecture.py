@@ -313,7 +313,18 @@ REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
 ROOMS = (
-    *("", "errors", "kinds", "keys", "grants", "storage_classes", "formatting", "judged", "schemas", "json_documents"),
+    *(
+        "",
+        "errors",
+        "kinds",
+        "keys",
+        "grants",
+        "storage_classes",
+        "formatting",
+        "judged",
+        "schemas",
+        "json_documents",
+    ),
     *(
         "registry",
         "advice",
@@ -327,7 +338,18 @@ ROOMS = (
         "results",
     ),
     *("report", "ledger", "gates", "alerts", "engine", "collect", "confirm", "checks", "audit"),
-    *("reconcile", "permissions", "explain", "dashboard", "commands", "documents", "api", "demo", "cli", "__main__"),
+    *(
+        "reconcile",
+        "permissions",
+        "explain",
+        "dashboard",
+        "commands",
+        "documents",
+        "api",
+        "demo",
+        "cli",
+        "__main__",
+    ),
 )
 """Packages and modules of the top level, lowest first: none imports from one after it while it runs."""
 

@@ -6,12 +6,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Final
 
-from lakeaudit.formatting import count, duration, number, second, share
+from lakeaudit.formatting import count, duration, iso_or_null, number, second, share
+from lakeaudit.json_documents import Answer as Verdict
+from lakeaudit.json_documents import AuditedAnswer, TableAnswer
 from lakeaudit.results.summaries.table_records import TableRecord, at_or_above, by_rank, in_words
 
-OK, DISCREPANCIES, UNKNOWN = "ok", "discrepancies", "unknown"
+OK: Final = "ok"
+DISCREPANCIES: Final = "discrepancies"
+UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Answer:
     """The answer for one table: ok, discrepancies or unknown, with the reasons for the last two."""
 
     record: TableRecord
-    answer: str
+    answer: Verdict
     reasons: tuple[str, ...] = ()
 
     def line(self) -> str:
@@ -42,16 +46,26 @@ class Answer:
         evidence = f"{share(record.judged_share or 0)} judged as of {second(record.through or record.as_of)}"
         return "; ".join(self.reasons) or f"{evidence} by run {record.run_id}"
 
-    def plain(self) -> dict[str, Any]:
-        """Return the answer as the JSON document has it; times are still values."""
+    def in_short(self) -> AuditedAnswer:
+        """Return the answer as the summary of an audit has it."""
         record = self.record
-        numbers: Mapping[str, Mapping[str, int]] = {"open": record.open, "pending": record.pending}
         return {
-            "table": record.table,
             "answer": self.answer,
             "reasons": list(self.reasons),
-            **{name: getattr(record, name) for name in ("run_id", "as_of", "through", "judged_share")},
-            **{name: by_rank(known) for name, known in numbers.items()},
+            "run_id": record.run_id,
+            "through": iso_or_null(record.through),
+            "open": by_rank(record.open),
+        }
+
+    def plain(self) -> TableAnswer:
+        """Return the answer as the JSON document of `check` has it."""
+        record = self.record
+        return {
+            **self.in_short(),
+            "table": record.table,
+            "as_of": iso_or_null(record.as_of),
+            "judged_share": record.judged_share,
+            "pending": by_rank(record.pending),
             "ids": {severity: list(record.ids[severity]) for severity in by_rank(record.open)},
         }
 
