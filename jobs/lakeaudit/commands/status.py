@@ -19,6 +19,7 @@ from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
+from lakeaudit.runtime.interrupt import was_terminated
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def failure(error: BaseException) -> Failure:
         error = no_room(named_place(error), error)
     if isinstance(error, AuditError):
         return {"exit_code": error.exit_code, "error": str(error), "retry": error.retryable}
-    code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 70
-    return {"exit_code": code, "error": type(error).__name__, "retry": False}
+    if isinstance(error, KeyboardInterrupt):
+        return {"exit_code": INTERRUPTED, "error": type(error).__name__, "retry": was_terminated()}
+    return {"exit_code": 70, "error": type(error).__name__, "retry": False}
 
 
 def write_whole(name: str, content: bytes, clients: Clients, about: str) -> None:

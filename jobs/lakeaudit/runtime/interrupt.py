@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the process within two seconds, whatever the main thread waits for.
+"""Ctrl-C or SIGTERM ends the process within two seconds, whatever the main thread waits for.
 
 Python raises KeyboardInterrupt in the main thread, which cannot react while it waits inside a library (a connection of
 delta-rs or obstore, the start of Spark). So a separate thread waits for the signal: it gives the main thread a moment
@@ -10,7 +10,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Event, Thread
+from typing import NoReturn
 
 PATIENCE = 1.0
 """Seconds in which the main thread may end by itself."""
@@ -18,6 +19,13 @@ LAST_ACTS = 0.6
 """Seconds for all registered last acts."""
 
 _acts: list[Callable[[], object]] = []
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
+_terminated = Event()
+
+
+def was_terminated() -> bool:
+    """Return whether SIGTERM ends this process: a service manager sent it, so a retry may succeed."""
+    return _terminated.is_set()
 
 
 @contextmanager
@@ -34,18 +42,25 @@ def at_interrupt(act: Callable[[], object]) -> Iterator[None]:
 def end_on_interrupt(message: str, code: int) -> None:
     """From now on end this process after Ctrl-C or SIGTERM, with a message on stderr and an exit code.
 
-    Python's own handler stays: a main thread that can react ends the command as usual.
+    Python's own handler of Ctrl-C stays: a main thread that can react ends the command as usual.
     """
+    signal.signal(signal.SIGTERM, _terminate)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     Thread(target=_wait, args=(reader, message, code), name="interrupt", daemon=True).start()
 
 
+def _terminate(*_: object) -> NoReturn:
+    _terminated.set()
+    raise KeyboardInterrupt
+
+
 def _wait(reader: int, message: str, code: int) -> None:
-    while not {signal.SIGINT, signal.SIGTERM} & {*os.read(reader, 64)}:
+    while _SIGNALS.isdisjoint(received := os.read(reader, 64)):
         pass
+    if signal.SIGTERM in received:  # the main thread may be unable to run its handler
+        _terminated.set()
     time.sleep(PATIENCE)
     acts = Thread(target=_run_acts, name="last acts", daemon=True)
     acts.start()
