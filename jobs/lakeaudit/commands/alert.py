@@ -38,19 +38,12 @@ def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ..
     try:
         from lakeaudit.alerts.metrics import write_metrics
 
-        write_metrics(results, _table_names(lake, results), Path(lake.prometheus_textfile), now)
+        write_metrics(results, lake, Path(lake.prometheus_textfile), now)
     except OSError as error:
         return (f"prometheus_textfile: {lake.prometheus_textfile} cannot be written ({error.strerror})",)
     except ModuleNotFoundError as error:
         return (f"prometheus_textfile: {error.name} is not installed ({install_hint('alerts')})",)
     return ()
-
-
-def _table_names(lake: Lake, results: Results) -> list[str]:
-    """Return the tables of the lake file, and those that the last audit discovered."""
-    last = results.last_published() if lake.finds_tables else None
-    discovered = [row["table_name"] for row in results.coverage(last["run_id"])] if last else []
-    return list(dict.fromkeys([*(table.name for table in lake.tables), *discovered]))
 
 
 def verdict(sent: Round, lake: Lake) -> str:

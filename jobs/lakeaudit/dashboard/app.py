@@ -11,6 +11,7 @@ import streamlit as st
 from lakeaudit.dashboard import markup, widgets
 from lakeaudit.dashboard.pages import file_page, lake_page, plans_page, runs_page, table_page
 from lakeaudit.dashboard.session import PageSession, page_session
+from lakeaudit.runtime.extras import explain_missing
 
 PAGES: dict[str, tuple[str, Callable[[PageSession], None]]] = {
     "lake": ("The lake", lake_page.show),
@@ -50,6 +51,21 @@ def rehearse(lake_file: str) -> None:
     for _, show in PAGES.values():
         with suppress(Exception):
             show(page_session(lake_file, datetime.now(UTC)))
+
+
+def current_metrics(lake_file: str) -> bytes:
+    """Return the metrics of the newest results; they are computed once while the results do not change.
+
+    Raises:
+        BadInput: the lake file cannot be used.
+        CannotAudit: the results cannot be read, or the client library is not installed.
+    """
+    try:
+        from lakeaudit.alerts.metrics import metrics_text
+    except ModuleNotFoundError as error:
+        raise explain_missing(error) or error from error
+    session = page_session(lake_file, datetime.now(UTC))
+    return session.load(("metrics",), partial(metrics_text, session.results, session.lake, session.now))
 
 
 def _show(show: Callable[[PageSession], None], lake_file: str) -> None:

@@ -105,20 +105,22 @@ async def _redirect_with_cookie(scope: Scope, send: Send, token: str) -> None:
     path = "/" + quote(scope["path"].lstrip("/"))  # with two slashes it would be another host
     cookie = f"{COOKIE}={token}; HttpOnly; SameSite=Lax; Path=/"
     headers = [("location", f"{path}?{rest}" if rest else path), ("set-cookie", cookie)]
-    await _answer(send, HTTPStatus.SEE_OTHER, headers, "")
+    await answer(send, HTTPStatus.SEE_OTHER, headers, b"")
 
 
 async def _refuse(scope: Scope, send: Send, status: HTTPStatus, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": _REFUSED})
         return
-    await _answer(send, status, [], f"{status.value}: {why}\n")
+    await answer(send, status, [], f"{status.value}: {why}\n".encode())
 
 
-async def _answer(send: Send, status: HTTPStatus, headers: list[tuple[str, str]], text: str) -> None:
-    body = text.encode()
+async def answer(
+    send: Send, status: HTTPStatus, headers: list[tuple[str, str]], body: bytes, kind: str = "text/plain"
+) -> None:
+    """Send a whole answer of text; no browser or proxy may store it."""
     own = [
-        ("content-type", "text/plain; charset=utf-8"),
+        ("content-type", f"{kind}; charset=utf-8"),
         ("content-length", str(len(body))),
         ("cache-control", "no-store"),
     ]

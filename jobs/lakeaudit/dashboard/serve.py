@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib import import_module, resources
@@ -18,6 +19,7 @@ from streamlit.web import bootstrap
 from streamlit.web.server.starlette import starlette_server
 
 from lakeaudit.dashboard.gate import ALIVE, PARAMETER, Gate, known_names
+from lakeaudit.dashboard.metrics_endpoint import METRICS, MetricsEndpoint
 
 AGAIN = 120
 """Seconds between two runs of the pages without a visitor."""
@@ -88,22 +90,23 @@ def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
     # slow imports, before the first visitor; not at the top, where Streamlit's logging is not configured yet
-    rehearse = import_module("lakeaudit.dashboard.app").rehearse
-    rehearse(lake_file)
-    threading.Thread(target=_keep_warm, args=(rehearse, lake_file), daemon=True).start()
-    _install_gate(where)
+    pages = import_module("lakeaudit.dashboard.app")
+    pages.rehearse(lake_file)
+    threading.Thread(target=_keep_warm, args=(pages.rehearse, lake_file), daemon=True).start()
+    _install_gate(where, partial(pages.current_metrics, lake_file))
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # stdout is for results
         bootstrap.run(str(path), False, [lake_file], flags)
 
 
-def _install_gate(where: Where) -> None:
-    """Put the gate in front of Streamlit's application."""
+def _install_gate(where: Where, read_metrics: Callable[[], bytes]) -> None:
+    """Put the gate in front of Streamlit's application, and the metrics between them."""
     server: Any = starlette_server
     build = server.create_starlette_app
+    path = f"/{where.base_path}{METRICS}" if where.base_path else METRICS
 
     def guarded(of: runtime.Runtime) -> Gate:
-        return Gate(build(of), where.known_names, where.token)
+        return Gate(MetricsEndpoint(build(of), path, read_metrics), where.known_names, where.token)
 
     server.create_starlette_app = guarded
 

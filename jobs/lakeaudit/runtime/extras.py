@@ -12,7 +12,7 @@ from lakeaudit.errors import CannotAudit
 EXTRAS: Mapping[str, Sequence[str]] = {
     "spark": ("pyspark",),
     "gates": ("great_expectations",),
-    "dashboard": ("streamlit",),
+    "dashboard": ("streamlit", "prometheus_client"),
     "alerts": ("apprise", "prometheus_client"),
     "hive": ("pyiceberg", "thrift"),
     "iceberg": ("datafusion", "fastavro", "pyiceberg"),

@@ -19,6 +19,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from lakeaudit import cli
+from lakeaudit.alerts.metrics import write_metrics
 from lakeaudit.commands import dashboard as command
 from lakeaudit.config import load_lake
 from lakeaudit.dashboard import session, widgets
@@ -30,6 +31,8 @@ from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.report.plots import spark_path
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import (
     covered,
@@ -839,7 +842,8 @@ def _websocket(port: int, host: str, path: str, **more: str) -> int:
         return int(line.recv(100).split()[1])
 
 
-def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
+def test_it_serves_and_ends_with_ctrl_c(lake: str, published: None) -> None:
+    """The pages, and the metrics: the same as in the file for node exporter."""
     behind = ["--base-path", "/data/lake", "--allow-host", "data.example"]
     line = [sys.executable, "-m", "lakeaudit", "dashboard", lake, *behind]
     process = Popen(line, stdout=PIPE, stderr=PIPE, text=True)
@@ -853,11 +857,20 @@ def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
         hosts = {"127.0.0.1": 101, "localhost": 101, "data.example": 101, "evil.example": 403}
         assert {host: _websocket(port, host, "/data/lake") for host in hosts} == hosts
         assert _page(port, "/data/lake/", Host="evil.example")[0] == 421
+        with urllib.request.urlopen(f"{address}/metrics", timeout=20) as answer:
+            assert answer.read().decode() == _textfile(lake)
+        assert _page(port, "/data/lake/metrics", Host="evil.example")[0] == 421
         process.send_signal(2)
         rest, told = process.communicate(timeout=30)
     finally:
         process.kill()
     assert (process.returncode, rest, told.strip()) == (0, "", "Stopping...")
+
+
+def _textfile(lake_file: str) -> str:
+    lake, file = load_lake(lake_file, {}), Path(lake_file).with_suffix(".prom")
+    write_metrics(Results(lake.results, Clients(), lake.name), lake, file, NOW)
+    return file.read_text()
 
 
 def _page(port: int, path: str, **headers: str) -> tuple[int, str, str]:
@@ -907,6 +920,8 @@ def test_beyond_this_machine_it_asks_for_a_token(lake: str) -> None:
         status, location, cookie = _page(port, shown)
         assert (status, location) == (303, "/")
         assert _page(port, location, Cookie=cookie)[0] == 200
+        assert _page(port, "/metrics")[0] == 401
+        assert _page(port, "/metrics", Authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
         assert _websocket(port, "127.0.0.1", "") == 403
         assert _websocket(port, "127.0.0.1", "", Cookie=cookie) == 101
         assert _websocket(port, "evil.example", "", Cookie=cookie) == 403

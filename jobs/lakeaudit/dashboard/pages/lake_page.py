@@ -8,7 +8,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import lake_grid, markup, widgets
-from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import (
     NOT_FULLY_JUDGED,
     Health,
@@ -25,6 +24,7 @@ from lakeaudit.formatting import ACCEPTED, PENDING, age, count, duration, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import NOTHING_JUDGED
+from lakeaudit.report.evidence_ages import EvidenceAge
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row

@@ -1,48 +1,10 @@
-"""Reports trouble of the audit itself, and the age of its evidence."""
+"""Reports trouble of the audit itself."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lakeaudit.config import Lake
 from lakeaudit.formatting import duration, second
-from lakeaudit.report.gather import source_limits
 from lakeaudit.results.read import PUBLISHED, Row
-
-
-@dataclass(frozen=True)
-class EvidenceAge:
-    """The time of a source's snapshot in the last published run; `limit` is its `max_age`, if it has one.
-
-    `role` is storage, metastore or events: manifests are read live.
-    """
-
-    role: str
-    kind: str
-    location: str
-    at: datetime
-    limit: timedelta | None
-
-    def nearness(self, now: datetime) -> float:
-        """Return the used part of the limit; 0 without a limit."""
-        return max((now - self.at) / self.limit, 0.0) if self.limit else 0.0
-
-
-def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...]:
-    """Return the sources whose snapshot has a time, those nearest to their limit first."""
-    limits = source_limits(lake)
-    ages = [
-        EvidenceAge(
-            source["role"],
-            source["kind"],
-            source["location"],
-            source["cut_from"],
-            limits.get(source["location"].rstrip("/")),
-        )
-        for source in run["sources"] or ()
-        if source["cut_from"] is not None and source["role"] != "manifest"
-    ]
-    return tuple(sorted(ages, key=lambda source: (-source.nearness(now), source.role, source.location)))
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:

@@ -8,17 +8,19 @@ from datetime import date, datetime
 import pyarrow as pa
 
 from lakeaudit.config import Lake
-from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
+from lakeaudit.dashboard.queries.audit_health import troubles
 from lakeaudit.dashboard.queries.plans import undelivered
 from lakeaudit.formatting import NO_TABLE, PENDING, count, duration, share, table_label
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.report.coverage_view import NOTHING_JUDGED, STANDINGS, Cell, Judged, judged
+from lakeaudit.report.evidence_ages import EvidenceAge, evidence_ages
 from lakeaudit.report.summary import AT_STAKE, Amount
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.recovery import Recovery
-from lakeaudit.results.sql import ask, moment, text, texts
-from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.sql import ask, moment, text
+from lakeaudit.results.summaries.lake_standing import UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.summaries.latest_coverage import latest_coverage
 from lakeaudit.results.summaries.open_by_day import OpenByDay
 from lakeaudit.results.summaries.trends import open_by_day
 
@@ -130,7 +132,7 @@ def lake_figures(
         tables=tables,
         totals=totals,
         runs=tuple(runs[-RUNS:]),
-        evidence=evidence_ages(run, lake, now) if run else (),
+        evidence=evidence_ages([run], lake, now) if run else (),
         troubles=(*troubles(runs, lake.overdue, now), *undelivered(results)),
         quiet_since=None if totals.number("open") else _quiet_since(results, runs),
     )
@@ -204,42 +206,10 @@ def _add(parts: Collection[LedgerSums]) -> LedgerSums:
 
 
 def last_audits(results: Results) -> dict[str, LastAudit]:
-    """Return by table the last published run with coverage of it.
-
-    Coverage of earlier runs is queried only for tables that the last run did not check: a year of runs has millions of
-    rows.
-    """
-    last = results.last_published()
-    if last is None:
-        return {}
-    earlier = _earlier(results, last["run_id"])
-    runs = {run["run_id"]: run for run in results.runs()} if earlier else {last["run_id"]: last}
-    by_table: dict[str, list[Row]] = {}
-    for row in [*_covered(results, [last["run_id"]]), *_covered(results, sorted({*earlier.values()}))]:
-        name = row["table_name"] or ""
-        if row["run_id"] == earlier.get(name, last["run_id"]):
-            by_table.setdefault(name, []).append(row)
-    return {table_label(name or None): _last_audit(rows, runs) for name, rows in by_table.items()}
-
-
-def _covered(results: Results, run_ids: Sequence[str]) -> list[Row]:
-    if not run_ids:
-        return []
-    return ask(results, f"SELECT * FROM coverage WHERE run_id IN ({texts(tuple(run_ids))})", "coverage")
-
-
-def _earlier(results: Results, last: str) -> dict[str, str]:
-    """Return, for tables without coverage in the last run, the id of the last published run that has it."""
-    sql = f""", named AS (SELECT coalesce(table_name, '') AS table_name, run_id FROM coverage),
-        seen AS (SELECT DISTINCT table_name FROM named WHERE run_id = {text(last)}),
-        unseen AS (SELECT named.* FROM named LEFT ANTI JOIN seen ON named.table_name = seen.table_name),
-        numbered AS (
-            SELECT run_id, row_number() OVER (ORDER BY finished_at, run_id) AS number FROM runs WHERE {PUBLISHED_RUNS}),
-        newest AS (
-            SELECT table_name, max(number) AS number FROM unseen JOIN numbered ON unseen.run_id = numbered.run_id
-            GROUP BY table_name)
-        SELECT newest.table_name, numbered.run_id FROM newest JOIN numbered ON newest.number = numbered.number"""
-    return {row["table_name"]: row["run_id"] for row in ask(results, sql, "coverage", "runs")}
+    """Return by table the last published run with coverage of it."""
+    runs = {run["run_id"]: run for run in results.runs()}
+    covered = latest_coverage(results)
+    return {table_label(name): _last_audit(rows, runs) for name, rows in covered.items()}
 
 
 def _last_audit(rows: Sequence[Row], runs: Mapping[str, Row]) -> LastAudit:
