@@ -23,6 +23,8 @@ DOCUMENTS = (*PAGES, *sorted((ROOT / "docs").glob("*.md")))
 SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ELSEWHERE = ("recorded(", "spark_writes(")
 """Calls in snippets that need a server or a session: sources/test_recorder.py and spark/test_event_logs.py run them."""
+OTHERS = ("pip", "kubectl", "python3")
+"""Programs whose arguments may be the name lakeaudit."""
 WHOLE_FILE = re.compile(r"^version: 1$", re.MULTILINE)
 MINIMUM = ("version: 1\n", "lake: shop\n", "results: s3://audit-results/shop\n")
 TABLES = "tables: [{name: sales.orders, location: s3://lake/warehouse/orders, manifests: [{kind: delta}]}]\n"
@@ -55,7 +57,7 @@ def commands(script: str) -> Iterator[list[str]]:
     for line in script.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         calls = [at for at, word in enumerate(words) if word.rpartition("/")[2] == "lakeaudit"]
-        if calls and not words[0].startswith("pip"):
+        if calls and words[0] not in OTHERS and words[:2] != ["podman", "build"]:
             ends = [at for at, word in enumerate(words) if word in ("|", ">", ">>", "&&", "||", ";", "&")]
             yield words[calls[0] + 1 : min((end for end in ends if end > calls[0]), default=None)]
         elif "spark-submit" in words and "jobs/audit.py" in words:
