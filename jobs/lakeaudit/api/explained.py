@@ -7,11 +7,10 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from rich.console import Console
-
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.printed import as_json, as_text, verdict_line
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.console import console_on
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Explained:
     def __str__(self) -> str:
         out = StringIO()
         at = self.clients.endpoint(self.explanation.bucket, self.explanation.key)
-        console = Console(file=out, width=120, no_color=True, highlight=False)
+        console = console_on(out, width=120, force_terminal=False)
         as_text(console, self.explanation, self.lake_file, at)
         return f"{out.getvalue()}\n{self.verdict}"
 

@@ -93,15 +93,16 @@ class Frame:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
+
+        from lakeaudit.runtime.console import console_on
 
         table = Table(*self._shown_columns, box=None)
         for row in self._first:
             table.add_row(*(Text(_cell(row[name])) for name in self._shown_columns))
         out = StringIO()
-        Console(file=out, width=120, no_color=True).print(table, self._size, sep="\n")
+        console_on(out, width=120, force_terminal=False).print(table, self._size, sep="\n")
         return out.getvalue().rstrip()
 
     def _repr_html_(self) -> str:

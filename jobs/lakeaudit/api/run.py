@@ -8,10 +8,9 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from lakeaudit.api.frame import Frame, frame_of_rows
 from lakeaudit.results.read import Results, RowFilter
+from lakeaudit.runtime.console import console_on
 from lakeaudit.schemas import COVERAGE, FINDINGS
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class AuditRun:
         from lakeaudit.explain import text_output
 
         out = StringIO()
-        text_output.audit(Console(file=out, width=120, no_color=True, highlight=False), self._page)
+        text_output.audit(console_on(out, width=120, force_terminal=False), self._page)
         return f"{out.getvalue()}\n{self.verdict}"
 
     def _repr_html_(self) -> str:

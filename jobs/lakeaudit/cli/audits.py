@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load, load_with_status, now, results_of, say, warn
+from lakeaudit.cli.frame import app, finish, load, load_with_status, now, progress, results_of, say, warn
 from lakeaudit.cli.options import FailOn, LakeFile, NewRunId, Status, Tables, run_id_of
 from lakeaudit.errors import CannotAudit
 
@@ -59,18 +59,15 @@ def audit(
         from lakeaudit.audit.plan import Options
         from lakeaudit.commands import audit as command
         from lakeaudit.commands.status import open_status
-        from lakeaudit.runtime.progress import progress_on
 
         with open_status(status_file, "audit") as status:
             loaded = load_with_status(lake, status)
             parts = tuple(partition or ())
             options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), run_id_of(run_id))
             request = command.Request(lake, options, fail_on, format, status, spark)
-            progress = progress_on(sys.stderr)
-            result = command.run(request, loaded, clock=now, progress=progress, out=sys.stdout, check=check)
+            result = command.run(request, loaded, clock=now, progress=progress(), out=sys.stdout, check=check)
     warn(result.warnings)
-    typer.echo(result.verdict, err=True)
-    return result.exit_code
+    return finish(result.verdict, result.exit_code)
 
 
 @app.command()
@@ -228,10 +225,8 @@ def demo(
     Then the command plans repairs, applies them, audits again, undoes the repairs, and audits a last time. The exit
     code is 0 if every audit reports exactly the damage that exists.
     """
-    from lakeaudit.runtime.progress import progress_on
-
     try:
         from lakeaudit.demo.scenario import run
     except ModuleNotFoundError as error:
         raise CannotAudit("demo", f"needs {error.name}", "pip install 'lakeaudit[demo]'") from error
-    return run(directory, seed=seed, faults=faults, keep=keep, progress=progress_on(sys.stderr))
+    return run(directory, seed=seed, faults=faults, keep=keep, progress=progress())

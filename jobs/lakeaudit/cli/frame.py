@@ -1,6 +1,7 @@
 """Define the application, its output lines, and its access to a lake and its results, for all commands."""
 
 import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +12,24 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from lakeaudit import __version__
+from lakeaudit.cli.flags import DEBUG, IS_QUIET, NO_COLOR, QUIET
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.errors import BadInput
 
 if TYPE_CHECKING:
     from lakeaudit.commands.status import StatusFile
     from lakeaudit.results.read import Results
+    from lakeaudit.runtime.progress import Progress
+
+EXAMPLES = """\b
+Examples:
+  lakeaudit scan s3://lake/warehouse      judge all tables of a location
+  lakeaudit init s3://lake/warehouse      write a lake file, lake.yaml
+  lakeaudit audit lake.yaml               audit, and publish the findings
+  lakeaudit findings lake.yaml            print the findings
+  lakeaudit explain lake.yaml FILE        explain a file of a finding
+  lakeaudit reconcile plan lake.yaml      plan the repairs
+"""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -42,6 +56,12 @@ Exit codes:
 class _Commands(TyperGroup):
     """The commands of the application; a command of a group is suggested by its full name."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of the application. Raises BadInput if the shell to complete for is not known."""
+        if _COMPLETION.intersection(args) and not ctx.resilient_parsing:
+            _require_shell()
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command. Raises a TyperException that names the command of a group, if one has this name."""
         try:
@@ -53,15 +73,32 @@ class _Commands(TyperGroup):
             raise
 
 
+_COMPLETION = frozenset(("--install-completion", "--show-completion"))
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+
+def _require_shell() -> None:
+    """Raise BadInput unless the command runs in a shell that Typer can complete for."""
+    from shellingham import ShellDetectionFailure, detect_shell  # type: ignore[import-untyped]
+
+    try:
+        shell, _ = detect_shell()
+    except ShellDetectionFailure:
+        shell = ""
+    if shell not in _SHELLS:
+        what = f"there is no completion for the shell {shell}" if shell else "the shell is not known"
+        hint = "`_LAKEAUDIT_COMPLETE=source_bash lakeaudit` prints the script of bash; also source_zsh, source_fish"
+        raise BadInput("completion", what, hint)
+
+
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Compare the records of writers, metadata stores and storage for every file of a data lake, and report the "
     "differences.\n\nStart with `lakeaudit init` or `lakeaudit demo`. `lakeaudit COMMAND --help` prints the options "
-    "of a command.",
-    epilog=EXIT_CODES,
+    "of a command. --debug, --quiet and --no-color may also follow the name of the command.",
+    epilog=f"{EXAMPLES}\n{EXIT_CODES}",
 )
 
 
@@ -69,34 +106,50 @@ app = typer.Typer(
 def _root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[  # noqa: ARG001
-        bool,
-        typer.Option(
-            "--debug",
-            help="Print the traceback of a failure. The option may also follow the name of the command.",
-        ),
+    debug: Annotated[bool, typer.Option(DEBUG, help="Print the traceback of a failure.")] = False,  # noqa: ARG001
+    quiet: Annotated[  # noqa: ARG001
+        bool, typer.Option(QUIET, help="On stderr, print only warnings and the reason of a failure.")
+    ] = False,
+    no_color: Annotated[  # noqa: ARG001
+        bool, typer.Option(NO_COLOR, help="Print without colour, as with the variable NO_COLOR.")
     ] = False,
 ) -> int:
     if version:
         typer.echo(__version__)
         raise typer.Exit(0)
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(2)
+        typer.echo(context.get_help())
     return 0
 
 
 def say(text: str, code: int = 0) -> int:
-    """Print the lines of a verdict or failure on stderr, and return the exit code."""
-    for line in text.split("\n"):
+    """Print the lines of a verdict or failure on stderr, and return the exit code. --quiet omits those of a success."""
+    for line in () if _omits(code) else text.split("\n"):
         typer.echo(f"lakeaudit: {printable(line)}", err=True)
     return code
 
 
-def finish(verdict: str) -> int:
-    """Print the last line on stderr of a command that succeeded, and return exit code 0."""
-    typer.echo(verdict, err=True)
-    return 0
+def finish(verdict: str, code: int = 0, doubts: Sequence[str] = ()) -> int:
+    """Print the last line on stderr, and return the exit code.
+
+    --quiet omits the verdict of a success and prints its doubts as warnings.
+    """
+    if _omits(code):
+        warn(doubts)
+    else:
+        typer.echo("; ".join([verdict, *doubts]), err=True)
+    return code
+
+
+def _omits(code: int) -> bool:
+    return code == 0 and IS_QUIET.get()
+
+
+def progress() -> "Progress":
+    """Return the progress of a command, which reports on stderr."""
+    from lakeaudit.runtime.progress import SilentProgress, progress_on
+
+    return SilentProgress() if IS_QUIET.get() else progress_on(sys.stderr)
 
 
 def load(path: str) -> Lake:

@@ -13,8 +13,11 @@ from typing import NoReturn
 from typer.exceptions import TyperException
 
 from lakeaudit.cli import audits, reconcile, results, setup
+from lakeaudit.cli.flags import DEBUG, IS_QUIET, NO_COLOR, QUIET, split_flags
 from lakeaudit.cli.frame import app, say
 from lakeaudit.errors import INTERRUPTED, AuditError, one_line
+from lakeaudit.runtime.console import NO_COLOR as NO_COLOR_VARIABLE
+from lakeaudit.runtime.console import has_color
 from lakeaudit.runtime.extras import explain_missing
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 from lakeaudit.runtime.interrupt import end_on_interrupt
@@ -29,16 +32,20 @@ GARBAGE = 50_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; no exception leaves this function."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in given
+    flags, words = split_flags(sys.argv[1:] if argv is None else argv)
+    IS_QUIET.set(QUIET in flags)
+    if NO_COLOR in flags:
+        os.environ[NO_COLOR_VARIABLE] = "1"  # for all consoles, and for child processes
+    debug = DEBUG in flags
     if not debug:  # libraries log tracebacks of failures that are one line here
         logging.basicConfig(handlers=[logging.NullHandler()])
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = int(app([word for word in given if word != "--debug"], standalone_mode=False) or 0)
+        color = None if has_color() else False
+        code = int(app(words, standalone_mode=False, prog_name="lakeaudit", color=color) or 0)
     except BaseException as error:  # noqa: BLE001 - every failure is one line
-        if debug:
+        if debug and not isinstance(error, SystemExit):
             traceback.print_exc()
         return _failed(error)
     return say(_INTERRUPTED, code) if code == INTERRUPTED else code
@@ -56,8 +63,8 @@ def program(argv: Sequence[str] | None = None) -> NoReturn:
     alive when the interpreter takes itself apart end some processes with SIGABRT after their last row.
     """
     gc.set_threshold(GARBAGE)
-    given = sys.argv[1:] if argv is None else argv
-    if not {*_SERVERS} & {*given[:2]}:
+    _, words = split_flags(sys.argv[1:] if argv is None else argv)
+    if next(iter(words), "") not in _SERVERS:
         end_on_interrupt(f"lakeaudit: {_INTERRUPTED}", INTERRUPTED)
     code = main(argv)
     atexit._run_exitfuncs()
@@ -77,6 +84,8 @@ def _failed(error: BaseException) -> int:
     if isinstance(error.__context__, BrokenPipeError):  # `| head` closed the pipe; typer raised Exit for it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    if isinstance(error, SystemExit):  # Typer's completion ends so
+        return int(error.code or 0)
     if not isinstance(error, AuditError) and is_full_disk(error):
         error = no_room(named_place(error), error)
     if isinstance(error, ModuleNotFoundError):

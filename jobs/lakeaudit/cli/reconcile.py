@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeaudit.cli.frame import app, load_with_status, now, results_of, say
+from lakeaudit.cli.frame import app, load_with_status, now, progress, results_of, say
 from lakeaudit.cli.options import Kinds, LakeFile, Status, Tables, selection_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,6 @@ def plan(
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status
-    from lakeaudit.runtime.progress import progress_on
 
     row_filter = selection_of(kind, table, None, None)
     with open_status(status_file, "reconcile plan") as status:
@@ -111,7 +110,7 @@ def plan(
             row_filter=row_filter,
             allow=allow or (),
             now=now(),
-            progress=progress_on(sys.stderr),
+            progress=progress(),
             max_share=max_share,
         )
         return _finish("reconcile plan", done, status)
@@ -183,12 +182,10 @@ def purge(
     """
     from lakeaudit.commands.repair import purge as command
     from lakeaudit.commands.status import open_status
-    from lakeaudit.runtime.progress import progress_on
 
     with open_status(status_file, "reconcile purge") as status:
         loaded = load_with_status(lake, status)
-        progress = progress_on(sys.stderr)
-        done = command.purge(loaded, results_of(loaded), sys.stdout, yes=yes, now=now(), progress=progress)
+        done = command.purge(loaded, results_of(loaded), sys.stdout, yes=yes, now=now(), progress=progress())
         return _finish("reconcile purge", done, status)
 
 
@@ -207,7 +204,6 @@ def _on_plan(
     from lakeaudit.errors import LakeFileError
     from lakeaudit.reconcile.execution.run import Bounds
     from lakeaudit.reconcile.plans.plan_file import open_plan
-    from lakeaudit.runtime.progress import progress_on
 
     with open_status(status_file, name) as status:
         if other is not None:
@@ -221,8 +217,8 @@ def _on_plan(
                     raise
                 loaded = None
             bounds = Bounds(*bound, loaded.settings.confirm.rate) if loaded else Bounds(*bound)
-            results, progress = results_of(loaded) if loaded else None, progress_on(sys.stderr)
-            done = run(file, loaded, lake, results, bounds=bounds, clock=now, progress=progress)
+            results = results_of(loaded) if loaded else None
+            done = run(file, loaded, lake, results, bounds=bounds, clock=now, progress=progress())
         return _finish(name, done, status)
 
 

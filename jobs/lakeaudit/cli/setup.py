@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load_with_status, now, warn
+from lakeaudit.cli.frame import app, finish, load_with_status, now, progress, warn
 from lakeaudit.cli.options import (
     FailOn,
     LakeFile,
@@ -94,14 +94,12 @@ def scan(
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command
     from lakeaudit.commands.scan_scope import Request
-    from lakeaudit.runtime.progress import progress_on
 
     location = None if place is None else init.place_of(place)
     request = Request(location, endpoint, fail_on, format, save, price, catalog, max_requests)
-    result = command.run(request, clock=now, progress=progress_on(sys.stderr), out=sys.stdout)
+    result = command.run(request, clock=now, progress=progress(), out=sys.stdout)
     warn(result.warnings)
-    typer.echo(result.verdict, err=True)
-    return result.exit_code
+    return finish(result.verdict, result.exit_code)
 
 
 @app.command()
@@ -118,8 +116,7 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
         loaded = load_with_status(lake, status)
         result = command.run(loaded, status.clients, os.environ, now(), sys.stdout)
         status.end("doctor", result.exit_code, result.verdict, retry=result.retry)
-    typer.echo(result.verdict, err=True)
-    return result.exit_code
+    return finish(result.verdict, result.exit_code)
 
 
 @app.command()

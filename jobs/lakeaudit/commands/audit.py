@@ -16,6 +16,7 @@ from lakeaudit.json_documents import AuditedAnswer, AuditSummary
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.console import console_on
 from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 
@@ -169,8 +170,6 @@ def _print_result(
     out: TextIO,
 ) -> str:
     """Print the published result, which is read back from the result tables; return the verdict."""
-    from rich.console import Console
-
     from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather
     from lakeaudit.results.read import Results
@@ -181,7 +180,7 @@ def _print_result(
     if request.format == "json":
         print(json.dumps(summary, default=iso), file=out)
     else:
-        text_output.audit(Console(file=out, highlight=False), page)
+        text_output.audit(console_on(out), page)
     return text_output.verdict_line(page)
 
 

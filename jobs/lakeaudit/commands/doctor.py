@@ -13,6 +13,7 @@ from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
 from lakeaudit.formatting import visible
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.console import console_on
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}
 MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}
@@ -29,7 +30,7 @@ class Examined:
 
 def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out: TextIO) -> Examined:
     """Print each check on `out`."""
-    console = Console(file=out, highlight=False)
+    console = console_on(out)
     checks: list[Check] = []
     for check in examine(lake, clients, env, now):
         _print(console, check, is_known=bool(checks) and check.hint == checks[-1].hint)

@@ -39,9 +39,8 @@ class Scanned:
 
 def print_result(scanned: Scanned, out: TextIO) -> str:
     """Print the result; return the verdict."""
-    from rich.console import Console
-
     from lakeaudit.explain import text_output
+    from lakeaudit.runtime.console import console_on
 
     verdict = text_output.verdict_line(scanned.page)
     if not scanned.scope.is_searched:
@@ -49,7 +48,7 @@ def print_result(scanned: Scanned, out: TextIO) -> str:
     if scanned.request.format == "json":
         print(json.dumps(_as_json(scanned, verdict), default=str), file=out)
         return verdict
-    console = Console(file=out, highlight=False)
+    console = console_on(out)
     left_out = [*scanned.scope.left_out, *_not_counted(scanned)]
     text_output.scan(console, scanned.page, _unlisted_lines(scanned), left_out, _next_commands(scanned))
     return verdict

@@ -46,6 +46,7 @@ from lakeaudit.report.page_data import MAX_FINDINGS, PageData
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.console import console_on
 from lakeaudit.runtime.progress import Progress
 
 SETTLED_SECONDS = 3.0
@@ -103,10 +104,10 @@ def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progres
         rng = random.Random(draw.seed)  # noqa: S311 - formats of reports
         lake = load_lake(file, {})
         outcome = repair(lake, file, server.clients, rng, progress)
-        print_repairs(Console(), outcome, folder)
+        print_repairs(console_on(), outcome, folder)
         if keep:
-            stay(Console(), page_of(lake, file))
-    print_end(Console(), folder, draw)
+            stay(console_on(), page_of(lake, file))
+    print_end(console_on(), folder, draw)
     return code or (0 if outcome.well else 1)
 
 
@@ -230,7 +231,7 @@ def leave(verdict: Verdict, folder: Path, progress: Progress) -> int:
     """Write the report page and print the result; return 0 if the audit found exactly the faults."""
     with progress.stage("write the report"):
         (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
-    print_verdict(Console(), verdict, folder)
+    print_verdict(console_on(), verdict, folder)
     return 0 if verdict.comparison.matched else 1
 
 

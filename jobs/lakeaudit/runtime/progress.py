@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -10,6 +10,8 @@ from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.markup import escape
+
+from lakeaudit.runtime.console import console_on
 
 Count = int | float | str
 
@@ -95,10 +97,10 @@ class LiveProgress:
             )
 
     def _spinner(self, name: str, depth: int) -> AbstractContextManager[object]:
-        """Return a spinner for an outer stage; a terminal has room for one."""
-        from contextlib import nullcontext
-
-        return nullcontext() if depth else self._console.status(f"{escape(name)} ...")
+        """Return a spinner for an outer stage; a terminal has room for one, and a spinner needs ANSI sequences."""
+        if depth or self._console.color_system is None:
+            return nullcontext()
+        return self._console.status(f"{escape(name)} ...")
 
 
 def count_text(count: Count) -> str:
@@ -111,5 +113,5 @@ def count_text(count: Count) -> str:
 def progress_on(stream: TextIO) -> Progress:
     """Return live progress if `stream` is a terminal, else JSON lines."""
     if stream.isatty():
-        return LiveProgress(Console(file=stream))
+        return LiveProgress(console_on(stream))
     return JsonProgress(stream)

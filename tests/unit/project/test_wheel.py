@@ -99,6 +99,7 @@ BROUGHT_ALONG = {
     "pydantic_core",
     "thrift",
     "typing_extensions",
+    "shellingham",
 }
 """Imported packages that come with a declared requirement."""
 

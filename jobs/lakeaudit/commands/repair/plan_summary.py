@@ -4,13 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from rich.console import Console
-
 from lakeaudit.formatting import count, size, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import rank
 from lakeaudit.reconcile.plans.totals import SHOWN, Reason, Totals, severity_of
 from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.console import console_on
 
 NAMED = 5
 """Kinds and tables that one line lists."""
@@ -18,7 +17,7 @@ NAMED = 5
 
 def write(totals: Totals, out: TextIO) -> None:
     """Print the steps, then the findings that need a person with the reason; the worst first in both."""
-    console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+    console = console_on(out, markup=False, soft_wrap=True)
     for step in totals.worst:
         console.print(f"{step.action}  {visible(uri_of(step.bucket or '', step.key or ''))}")
         proof = step.evidence["matched_by"]
