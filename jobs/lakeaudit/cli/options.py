@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from lakeaudit.errors import BadInput
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import KINDS, SEVERITIES
 
 if TYPE_CHECKING:
     from lakeaudit.results.read import RowFilter
+
+
+def complete_kind(incomplete: str) -> list[str]:
+    """Return the kinds that begin with a text, for the completion of shells."""
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+def complete_severity(incomplete: str) -> list[str]:
+    """Return the severities that begin with a text, for the completion of shells."""
+    return [severity for severity in SEVERITIES if severity.startswith(incomplete)]
+
 
 LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="Path of the lake file.", show_default=False)]
 Tables = Annotated[
@@ -19,12 +30,20 @@ Tables = Annotated[
 ]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--kind", metavar="K", help="Restrict the command to this kind; repeatable."),
+    typer.Option(
+        "--kind",
+        metavar="K",
+        help="Restrict the command to this kind; repeatable.",
+        autocompletion=complete_kind,
+    ),
 ]
 Severities = Annotated[
     list[str] | None,
     typer.Option(
-        "--severity", metavar="S", help=f"Print only this severity ({', '.join(SEVERITIES)}); repeatable."
+        "--severity",
+        metavar="S",
+        help=f"Print only this severity ({', '.join(SEVERITIES)}); repeatable.",
+        autocompletion=complete_severity,
     ),
 ]
 Partitions = Annotated[
@@ -70,6 +89,10 @@ Status = Annotated[
         metavar="F",
         help="Also write the exit code and the outcome as JSON to F (a path or s3:// URI).",
     ),
+]
+RowFormat = Annotated[
+    Literal["table", "csv", "jsonl", "markdown", "junit", "sarif", "github"],
+    typer.Option("--format", help="Format of stdout; docs/commands.md describes each."),
 ]
 FailOn = Literal["critical", "error", "warning", "info", "never"]
 

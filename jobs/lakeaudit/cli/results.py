@@ -15,6 +15,7 @@ from lakeaudit.cli.options import (
     LakeFile,
     Partitions,
     Reason,
+    RowFormat,
     RunId,
     Severities,
     Tables,
@@ -43,7 +44,7 @@ def findings(
             "--files", help="Print a row for each file of a finding about many files; only for the last run."
         ),
     ] = False,
-    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option(help="Format of stdout.")] = "table",  # noqa: A002
+    format: RowFormat = "table",  # noqa: A002
     form: Annotated[
         Literal["delta-inventory", "iceberg-file-list", "s3-batch", "rclone"] | None,
         typer.Option("--as", help="Write a list of files for another tool; see docs/other-tools.md."),
@@ -64,8 +65,8 @@ def findings(
 ) -> int:
     """Print the findings of a run, worst first.
 
-    --format jsonl prints every value unchanged. --format csv is for spreadsheets: it escapes control characters and
-    writes an apostrophe before a formula. The list of --as contains only files with an open discrepancy for which
+    --format jsonl prints every value unchanged. csv is for spreadsheets, markdown for pull requests and chats, junit,
+    sarif and github are for CI systems. The list of --as contains only files with an open discrepancy for which
     `reconcile plan` would plan a step; --allow adds more files.
     """
     from lakeaudit.commands import findings as command
@@ -79,17 +80,9 @@ def findings(
             )
         return _hand_over(lake, form, output, row_filter, allow or ())
     loaded = load(lake)
-    verdict = command.write(
-        loaded,
-        lake,
-        results_of(loaded),
-        sys.stdout,
-        run_id=run_id_of(run_id),
-        row_filter=row_filter,
-        files=files,
-        format=format,
-    )
-    return finish(verdict)
+    request = command.Request(lake, run_id_of(run_id), row_filter, files, format)
+    result = command.write(loaded, results_of(loaded), sys.stdout, request, now())
+    return finish(result.verdict, doubts=result.warnings)
 
 
 def _hand_over(lake: str, form: str, output: Path, row_filter: "RowFilter", allow: Sequence[str]) -> int:
@@ -114,7 +107,7 @@ def discrepancies(
     table: Tables = None,
     severity: Severities = None,
     partition: Partitions = None,
-    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option(help="Format of stdout.")] = "table",  # noqa: A002
+    format: RowFormat = "table",  # noqa: A002
 ) -> int:
     """Print the discrepancies of all runs.
 
@@ -124,10 +117,8 @@ def discrepancies(
 
     row_filter = selection_of(kind, table, severity, partition)
     loaded = load(lake)
-    verdict = command.write(
-        loaded, results_of(loaded), sys.stdout, state=state, row_filter=row_filter, format=format
-    )
-    return finish(verdict)
+    request = command.Request(lake, state, row_filter, format)
+    return finish(command.write(loaded, results_of(loaded), sys.stdout, request, now()))
 
 
 @app.command()
@@ -213,11 +204,10 @@ def explain(
     The command prints the answers of storage and of the metadata stores, the findings of the last audit with their
     reasons, and the next steps. It reads the manifests only with --deep.
     """
-    from rich.console import Console
-
     from lakeaudit.explain.explanation import explain_named
     from lakeaudit.explain.printed import as_json, as_text, verdict_line
     from lakeaudit.runtime.connections.endpoints import clients_of
+    from lakeaudit.runtime.console import console_on
 
     loaded = load(lake)
     clients = clients_of(loaded)
@@ -226,7 +216,7 @@ def explain(
         typer.echo(as_json(explanation))
     else:
         at = clients.endpoint(explanation.bucket, explanation.key)
-        as_text(Console(highlight=False), explanation, lake, at)
+        as_text(console_on(), explanation, lake, at)
     return finish(verdict_line(explanation))
 
 

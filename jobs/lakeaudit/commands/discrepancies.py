@@ -1,16 +1,21 @@
 """Print the ledger (`lakeaudit discrepancies`), and accept discrepancies (`ack`, `unack`, `baseline`)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from getpass import getuser
 from typing import TextIO
 
 import pyarrow as pa
 
-from lakeaudit.commands.findings import require_tables
+from lakeaudit.advice.command_lines import operand
+from lakeaudit.commands.findings import locations, newer_failure, require_tables
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, one_line
-from lakeaudit.explain.row_formats import DISCREPANCY_ROWS, WRITERS
+from lakeaudit.explain import text_output
+from lakeaudit.explain.formats.listing import Listing
+from lakeaudit.explain.formats.registry import FORMATS
 from lakeaudit.formatting import count, day_end, in_utc
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
@@ -18,31 +23,50 @@ from lakeaudit.results.check_file import write_check_file
 from lakeaudit.results.read import UNRESOLVED, Results, Row, RowFilter
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
-from lakeaudit.schemas import rows_of
+from lakeaudit.schemas import DISCREPANCIES, rows_of
 
 STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
 SHORTEST = 6
 """Least number of characters that may abbreviate an id."""
 
 
-def write(
-    lake: Lake,
-    results: Results,
-    out: TextIO,
-    *,
-    state: str,
-    row_filter: RowFilter,
-    format: str,  # noqa: A002 - named like the option
-) -> str:
+@dataclass(frozen=True)
+class Request:
+    """The options of the command; `state` is a key of `STATES`."""
+
+    lake_file: str
+    state: str
+    row_filter: RowFilter
+    format: str
+
+
+def write(lake: Lake, results: Results, out: TextIO, request: Request, now: datetime) -> str:
     """Print the ledger; return the verdict.
 
     Raises:
         BadInput: there is no such table.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    n = WRITERS[format](rows_of(batches_in(lake, results, state, row_filter)), out, DISCREPANCY_ROWS)
-    noun = "discrepancy" if n == 1 else "discrepancies"
-    return f"{count(n)} {noun}" if state == "all" else f"{count(n)} {state} {noun}"
+    rows = rows_of(batches_in(lake, results, request.state, request.row_filter))
+    run, summary = results.published(None), partial(_verdict, request.state)
+    listing = Listing(
+        name="discrepancies",
+        columns=DISCREPANCIES.names,
+        show=text_output.discrepancy,
+        summary=summary,
+        command=f"lakeaudit discrepancies {operand(request.lake_file)} --state {request.state}",
+        run=run,
+        coverage=partial(results.coverage, run["run_id"], request.row_filter.tables),
+        locations=locations(lake, request.row_filter),
+        doubts=newer_failure(results, run),
+        now=now,
+    )
+    return summary(FORMATS[request.format](rows, out, listing))
+
+
+def _verdict(state: str, number: int) -> str:
+    noun = "discrepancy" if number == 1 else "discrepancies"
+    return f"{count(number)} {noun}" if state == "all" else f"{count(number)} {state} {noun}"
 
 
 def batches_in(lake: Lake, results: Results, state: str, row_filter: RowFilter) -> Iterator[pa.RecordBatch]:

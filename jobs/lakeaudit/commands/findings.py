@@ -1,71 +1,107 @@
 """Print the findings of a published run for `lakeaudit findings`; on request every file of a group."""
 
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
-from lakeaudit.explain.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row
+from lakeaudit.explain.formats.listing import Listing, Row
+from lakeaudit.explain.formats.registry import FORMATS
 from lakeaudit.formatting import number, second, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.schemas import rows_of
+from lakeaudit.schemas import FINDINGS, rows_of
 
 
-def write(
-    lake: Lake,
-    lake_file: str,
-    results: Results,
-    out: TextIO,
-    *,
-    run_id: str | None,
-    row_filter: RowFilter,
-    files: bool,
-    format: str,  # noqa: A002 - named like the option
-) -> str:
-    """Print the findings; return the verdict.
+@dataclass(frozen=True)
+class Request:
+    """The options of the command; `files` prints a row for each file of a group."""
+
+    lake_file: str
+    run_id: str | None
+    row_filter: RowFilter
+    files: bool
+    format: str
+
+
+def write(lake: Lake, results: Results, out: TextIO, request: Request, now: datetime) -> CommandResult:
+    """Print the findings; return the verdict, with the doubts about it as warnings.
 
     Raises:
         BadInput: there is no such run or table, or `files` for a run that is not the last.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    run = results.with_findings(run_id)
-    require_tables(lake, results, run, row_filter.tables)
+    run = results.with_findings(request.run_id)
+    require_tables(lake, results, run, request.row_filter.tables)
     id_ = run["run_id"]
-    if files:
+    if request.files:
         require_last(results, id_)
-        rows = expand_groups(results, id_, row_filter)
+        rows = expand_groups(results, id_, request.row_filter)
     else:
-        rows = rows_of(results.findings(id_, row_filter))
-    samples = group_samples(results, id_) if format == "table" and not files else {}
-    n = WRITERS[format](rows, out, Kind(FINDING_COLUMNS, RowPrinter(lake_file, results, samples)))
-    what = f"{number(n, 'row')} (each file of a group is a row)" if files else number(n, "finding")
-    newer = results.failed_since(run) if run_id is None else None
-    of_run = f"of run {id_} ({run['status']}, as of {second(run['as_of'])})"
-    return f"{what} {of_run}{_no_such_partition(row_filter, n)}{_failed(newer)}"
-
-
-def _no_such_partition(row_filter: RowFilter, number: int) -> str:
-    """Warn that a mistyped partition looks like a healthy one: the results name only partitions with findings."""
-    if number or not row_filter.partitions:
-        return ""
-    names = " or ".join(row_filter.partitions)
-    return visible(
-        f"; no finding in {names}: check the name, a partition that does not exist has no finding either"
+        rows = rows_of(results.findings(id_, request.row_filter))
+    listing = _listing(lake, results, run, request, now)
+    n = FORMATS[request.format](rows, out, listing)
+    return CommandResult(
+        listing.summary(n), 0, warnings=(*_no_such_partition(request.row_filter, n), *listing.doubts)
     )
 
 
-def _failed(newer: Row | None) -> str:
-    """Name a newer run that failed, and its error."""
+def _listing(lake: Lake, results: Results, run: dict[str, Any], request: Request, now: datetime) -> Listing:
+    id_, for_people = run["run_id"], request.format == "table" and not request.files
+    samples = group_samples(results, id_) if for_people else {}
+    of_run = f"of run {id_} ({run['status']}, as of {second(run['as_of'])})"
+
+    def summary(n: int) -> str:
+        rows = (
+            f"{number(n, 'row')} (each file of a group is a row)" if request.files else number(n, "finding")
+        )
+        return f"{rows} {of_run}"
+
+    return Listing(
+        name="findings",
+        columns=FINDINGS.names,
+        show=RowPrinter(request.lake_file, results, samples),
+        summary=summary,
+        command=f"lakeaudit findings {operand(request.lake_file)}",
+        run=run,
+        coverage=partial(results.coverage, id_, request.row_filter.tables),
+        locations=locations(lake, request.row_filter),
+        doubts=newer_failure(results, run) if request.run_id is None else (),
+        now=now,
+    )
+
+
+def locations(lake: Lake, row_filter: RowFilter) -> dict[str, str]:
+    """Return the URIs of the tables of the lake file that a filter selects."""
+    names = row_filter.tables
+    return {table.name: table.location.uri for table in lake.tables if not names or table.name in names}
+
+
+def newer_failure(results: Results, run: dict[str, Any]) -> tuple[str, ...]:
+    """Return a line about a run that failed after this one, with its error."""
+    newer = results.failed_since(run)
     if newer is None:
-        return ""
-    return visible(f"; the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}")
+        return ()
+    return (visible(f"the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}"),)
+
+
+def _no_such_partition(row_filter: RowFilter, number: int) -> tuple[str, ...]:
+    """Warn that a mistyped partition looks like a healthy one: the results name only partitions with findings."""
+    if number or not row_filter.partitions:
+        return ()
+    names = " or ".join(row_filter.partitions)
+    why = "check the name, a partition that does not exist has no finding either"
+    return (visible(f"no finding in {names}: {why}"),)
 
 
 class RowPrinter:

@@ -11,9 +11,11 @@ import pytest
 
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import is_loaded, operand, option, s3api
-from lakeaudit.explain.row_formats import FINDING_COLUMNS, Kind, write_csv
+from lakeaudit.explain.formats.lists import write_csv
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.schemas import FINDINGS
 from tests.builders import pagedata
+from tests.builders.listings import listing
 
 SOURCES = Path(next_steps.__file__).parent
 EXPANDED = [
@@ -158,8 +160,8 @@ def test_a_cell_of_csv_cannot_act(text: str, cell: str, capsys: pytest.CaptureFi
     import io
 
     out = io.StringIO()
-    row = dict.fromkeys(FINDING_COLUMNS) | {"key": text, "reasons": [text]}
-    write_csv([row], out, Kind(FINDING_COLUMNS, lambda *_: None))
+    row = dict.fromkeys(FINDINGS.names) | {"key": text, "reasons": [text]}
+    write_csv([row], out, listing())
     (read,) = csv.DictReader(io.StringIO(out.getvalue()))
     assert read["key"] == cell
     assert all(char.isprintable() or char == "\n" for char in out.getvalue())

@@ -122,12 +122,11 @@ def test_five_mistakes_of_a_lake_file_are_five_lines(capsys: Captured, tmp_path:
         assert any(word in line for line in lines), word
 
 
-def test_version_help_and_nothing(capsys: Captured) -> None:
+def test_version_and_help(capsys: Captured) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == __version__
     assert cli.main(["--help"]) == 0
     assert "doctor" in capsys.readouterr().out
-    assert cli.main([]) == 2
 
 
 def test_the_schema_is_json(capsys: Captured) -> None:
@@ -359,3 +358,18 @@ def test_commands_on_a_demo_lake_say_that_its_server_has_ended(
         assert cli.main(["findings", file]) == 10
         told.append("the S3 server of this demo lake has stopped" in capsys.readouterr().err)
     assert told == [False, True]
+
+
+@pytest.mark.parametrize("format_", ["markdown", "junit", "sarif", "github"])
+@pytest.mark.parametrize("command", ["findings", "discrepancies"])
+def test_a_document_is_on_stdout_and_the_verdict_on_stderr(
+    capsys: Captured, lake: str, published: None, place: Location, command: str, format_: str
+) -> None:
+    lost = finding("dropped", HOSTILE)
+    publish(place, discrepancies=[discrepancy(lost)])
+    assert cli.main([command, lake, "--format", format_]) == 0
+    printed = capsys.readouterr()
+    assert "dropped" in printed.out
+    assert "10 of 10 file" in printed.out
+    assert printed.out.count("\n") == len(printed.out.splitlines()), "no key starts a line"
+    assert printed.err.startswith(("3 findings of run r1", "1 open discrepancy"))

@@ -15,7 +15,7 @@ from lakeaudit.cli.flags import split_flags
 from lakeaudit.keys import Location
 from lakeaudit.runtime.console import console_on, has_color
 from lakeaudit.runtime.progress import progress_on
-from tests.audits.test_scan import lay
+from tests.builders.found_tables import lay
 from tests.builders.results import covered, discrepancy, finding, publish, run
 from tests.unit.cli.test_cli import later
 

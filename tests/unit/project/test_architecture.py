@@ -113,6 +113,17 @@ def test_only_its_own_place_knows_a_library(library: str) -> None:
     assert strangers == set()
 
 
+def test_one_module_builds_the_consoles() -> None:
+    """`--no-color` holds for all of them."""
+    builders = {
+        module
+        for module in MODULES
+        for node in nodes_in(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Console"
+    }
+    assert builders == {"lakeaudit.runtime.console"}
+
+
 LISTING_CALLS = {
     *("list_objects_v2", "list_objects", "list_object_versions", "list_multipart_uploads"),
     "list_bucket_inventory_configurations",

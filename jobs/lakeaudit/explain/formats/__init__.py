@@ -1,0 +1,1 @@
+"""Write findings and discrepancies in the formats of `--format`; `registry` has the formats by name."""
