@@ -96,7 +96,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Compare the records of writers, metadata stores and storage for every file of a data lake, and report the "
-    "differences.\n\nStart with `lakeaudit init` or `lakeaudit demo`. `lakeaudit COMMAND --help` prints the options "
+    "differences.\n\nStart with `lakeaudit scan` or `lakeaudit demo`. `lakeaudit COMMAND --help` prints the options "
     "of a command. --debug, --quiet and --no-color may also follow the name of the command.",
     epilog=f"{EXAMPLES}\n{EXIT_CODES}",
 )

@@ -150,8 +150,7 @@ def policy(
 
     result = command.run(command.Request(lake, task, format, role), os.environ, sys.stdout, sys.stderr)
     warn(result.warnings)
-    typer.echo(result.verdict, err=True)
-    return result.exit_code
+    return finish(result.verdict, result.exit_code)
 
 
 @app.command()

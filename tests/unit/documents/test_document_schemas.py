@@ -19,8 +19,9 @@ from lakeaudit.documents import DOCUMENTS, document_schema
 from lakeaudit.documents.rows import TABLES, describe, is_nullable
 from lakeaudit.documents.texts import texts
 from lakeaudit.documents.values import OF_COLUMNS, OF_KEYS, OF_PROPERTIES, values_of
-from lakeaudit.explain.row_formats import DISCREPANCY_ROWS, FINDING_COLUMNS, Kind, write_jsonl
+from lakeaudit.explain.formats.lists import write_jsonl
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, LEDGER, SOURCE_OF_RUN
+from tests.builders.listings import listing
 from tests.builders.results import NOON, discrepancy, finding
 from tests.builders.schema_files import Schema, shapes, validator
 
@@ -206,9 +207,9 @@ LOST = finding(
 )
 
 
-def as_line(row: dict[str, Any], kind: Kind, columns: list[str]) -> Any:
+def as_line(row: dict[str, Any], columns: list[str]) -> Any:
     out = io.StringIO()
-    write_jsonl([{name: row.get(name) for name in columns}], out, kind)
+    write_jsonl([{name: row.get(name) for name in columns}], out, listing())
     return json.loads(out.getvalue())
 
 
@@ -234,7 +235,7 @@ def as_line(row: dict[str, Any], kind: Kind, columns: list[str]) -> Any:
     ids=str,
 )
 def test_values_of_a_finding(change: dict[str, Any], is_valid: bool) -> None:
-    row = as_line(LOST, Kind(FINDING_COLUMNS, lambda *_: None), FINDINGS.names) | change
+    row = as_line(LOST, FINDINGS.names) | change
     assert Draft202012Validator(SCHEMAS["findings"]).is_valid(row) is is_valid
 
 
@@ -250,7 +251,7 @@ def test_values_of_a_finding(change: dict[str, Any], is_valid: bool) -> None:
     ids=str,
 )
 def test_values_of_a_discrepancy(change: dict[str, Any], is_valid: bool) -> None:
-    row = as_line(discrepancy(LOST), DISCREPANCY_ROWS, DISCREPANCIES.names) | change
+    row = as_line(discrepancy(LOST), DISCREPANCIES.names) | change
     assert Draft202012Validator(SCHEMAS["discrepancies"]).is_valid(row) is is_valid
 
 
@@ -275,14 +276,12 @@ def rows(table: str) -> st.SearchStrategy[dict[str, Any]]:
 
 @given(rows("findings"))
 def test_every_row_of_findings_is_valid(row: dict[str, Any]) -> None:
-    assert validator(SCHEMAS["findings"]).is_valid(
-        as_line(row, Kind(FINDING_COLUMNS, lambda *_: None), FINDINGS.names)
-    )
+    assert validator(SCHEMAS["findings"]).is_valid(as_line(row, FINDINGS.names))
 
 
 @given(rows("discrepancies"))
 def test_every_row_of_the_ledger_is_valid(row: dict[str, Any]) -> None:
-    assert validator(SCHEMAS["discrepancies"]).is_valid(as_line(row, DISCREPANCY_ROWS, DISCREPANCIES.names))
+    assert validator(SCHEMAS["discrepancies"]).is_valid(as_line(row, DISCREPANCIES.names))
 
 
 def test_the_command_prints_the_lake_files_schema_any_other_and_all_names(
