@@ -66,8 +66,8 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. csv is for spreadsheets, markdown for pull requests and chats, junit,
-    sarif and github are for CI systems. The list of --as contains only files with an open discrepancy for which
-    `reconcile plan` would plan a step; --allow adds more files.
+    sarif and github are for CI systems. --as writes a list of files for another tool: only files with an open
+    discrepancy that `reconcile plan` would repair. --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 
@@ -129,8 +129,8 @@ def check(
         typer.Option(
             "--table",
             metavar="NAME",
-            help="Name of a table, or a pattern such as sales.*; repeatable. A name or pattern without a table is a "
-            "case of `unknown`.",
+            help="Name of a table, or a pattern such as sales.*; repeatable. If no table matches, the answer is "
+            "`unknown`.",
         ),
     ],
     min_severity: Annotated[
@@ -165,8 +165,8 @@ def check(
     """Answer whether tables may be used.
 
     The command reads only the result tables. The exit code is 0 if every table is `ok`: the last audit is recent and
-    judged the files, and no discrepancy at or above the severity is open that nobody accepted. It is 1 if a table has
-    such `discrepancies`, and else 3 if a table is `unknown`.
+    judged the files, and every open discrepancy of severity --min-severity or higher was accepted. The exit code is 1
+    if a table has open discrepancies that nobody accepted, else 3 if a table is `unknown`.
     """
     from lakeaudit.commands import check as command
 

@@ -72,7 +72,10 @@ def scan(
     price: Annotated[
         float | None,
         typer.Option(
-            "--price", metavar="DOLLARS", min=0, help="Price of a GiB for a month, for unlisted files."
+            "--price",
+            metavar="DOLLARS",
+            min=0,
+            help="Storage price of a GiB for a month. It gives the cost of files that no table lists.",
         ),
     ] = None,
     max_requests: Annotated[
@@ -81,7 +84,7 @@ def scan(
             "--max-requests",
             metavar="N",
             min=1,
-            help="Send at most N requests to S3. Tables that are not read then count as not judged.",
+            help="Send at most N requests to S3. Tables that this limit excludes count as not judged.",
         ),
     ] = 20_000,
 ) -> int:
@@ -89,7 +92,8 @@ def scan(
 
     The command lists the location, or the tables of a catalog, reads the logs of all Delta, Iceberg and Hudi tables,
     and prints lost and changed files, files that no table lists, and everything that was not judged. It writes nothing
-    except the file of --save. The exit codes are those of `audit`; 3 also if folders could not be searched.
+    except the file of --save. The exit codes are those of `audit`. Exit code 3 can also mean that folders could
+    not be searched.
     """
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command

@@ -142,7 +142,7 @@ class RepairOutcome:
             f"A person has to decide about the other {count(left)}:"
         )
         for reason, tables in sorted(self.unplanned.items()):
-            yield from (f"  {table}: {reason}" for table in tables)
+            yield from (f"- {table}: {reason}" for table in tables)
 
     @property
     def _without_step(self) -> str:

@@ -194,7 +194,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
     parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
-    parts += [f"no source for: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += [f"no source ({', '.join(off)})"] if off and len(off) < len(table.cells) else []
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f": {'; '.join(parts)}")
 
@@ -205,9 +205,8 @@ def extent(cell: coverage_view.Cell) -> str:
 
 
 def with_axes(judged: str, axes: Sequence[str]) -> str:
-    """Return `partly judged: commits, duplicates`: how much was judged, and on which axes."""
-    names = ", ".join(axes)
-    return f"{names}: {judged}" if judged.endswith(_SHARE) else f"{_SHORT.get(judged, judged)}: {names}"
+    """Return `partly judged (commits, duplicates)`: how much was judged, and on which axes."""
+    return f"{_SHORT.get(judged, judged)} ({', '.join(axes)})"
 
 
 _SHARE = "of files judged"
@@ -237,7 +236,7 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
     gates = run.get("gates") or ()
     for words_of_gate in gates[: size.gates]:
         line(
-            console, plain(f"failed check of the audit itself: {words_of_gate}", STYLES["warning"]), indent=1
+            console, plain(f"failed check of the audit itself, {words_of_gate}", STYLES["warning"]), indent=1
         )
     if len(gates) > size.gates:
         words = (

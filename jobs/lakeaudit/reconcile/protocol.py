@@ -95,7 +95,7 @@ class RestoreTarget:
 
 
 NEVER_GONE = (
-    "this file of the table's log still exists, with other content, and no action overwrites such a file"
+    "this file of the table's log exists, but with other content, and `reconcile` overwrites no file of a log"
 )
 
 

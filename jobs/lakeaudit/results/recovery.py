@@ -140,8 +140,10 @@ class Recovery:
         """Return which lost or changed files another finding describes; empty if none."""
         if not self.followers:
             return ""
-        which = "" if self.followers == self.losses else f"{count(self.followers)} "
-        return f"{which}only by hand: see {LOST_COMMIT} of the same file{'s' if self.followers > 1 else ''}"
+        which = (
+            "" if self.followers in (self.losses, self.restorable) else f"{count(self.followers)} of these "
+        )
+        return f"{which}only by hand (see the finding {LOST_COMMIT})"
 
     @property
     def without_end(self) -> str:

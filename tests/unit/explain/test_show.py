@@ -39,7 +39,7 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "and 16 more findings: lakeaudit findings conf/shop.yaml",
         "sales.orders (metadata store): 3 rows of s3guard:shop-s3guard were rejected",
         "1,201,007 rows, 3 could not be read",
-        "failed check of the audit itself: gate `sources`: few rows cannot be read (not so: <script>",
+        "failed check of the audit itself, gate `sources`: few rows cannot be read (not so: <script>",
     ):
         assert words in text
 

@@ -123,7 +123,7 @@ def test_the_copy_of_a_file_expires(past: int | None, words: str) -> None:
     assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
 
 
-SEE = "only by hand: see overwritten_commit of the same file"
+SEE = "only by hand (see the finding overwritten_commit)"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ SEE = "only by hand: see overwritten_commit of the same file"
         (
             [FOLLOWER, row("missing_metadata", "unknown", by_hand="")],
             {"no": 2},
-            f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; 1 {SEE}",
+            f"1 of 2 (1 unknown), until 2026-12-09 00:00:00Z; {SEE}",
         ),
         ([row("stale_pointer", None, by_hand="")], {"no": 1}, "no automatic repair"),
         (
@@ -143,7 +143,7 @@ SEE = "only by hand: see overwritten_commit of the same file"
             {"no": 1, "unknown": 1},
             "reconcile may repair 1 of 2; the plan decides",
         ),
-        ([FOLLOWER, FOLLOWER], {"no": 2}, f"2 of 2, until 2026-12-09 00:00:00Z; {SEE}s"),
+        ([FOLLOWER, FOLLOWER], {"no": 2}, f"2 of 2, until 2026-12-09 00:00:00Z; {SEE}"),
         (
             [FOLLOWER | {"recoverable": "no"}, row()],
             {"no": 1, "yes": 1},
