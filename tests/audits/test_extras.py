@@ -62,7 +62,7 @@ def test_an_audit_needs_no_extra(lake: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "critical dropped  orders" in done.stdout
     assert (
-        "warning: gate `all`: not checked, because Great Expectations is not installed "
+        "warning: gate `all`: not checked, because Great Expectations 1.6 or newer is not installed "
         "(pip install 'lakeaudit[gates]')" in done.stderr
     )
 
@@ -103,7 +103,7 @@ def test_the_demo_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
 def test_an_audit_that_requires_its_gates_does_not_start_without_them(lake: Path) -> None:
     lake.write_text(f"{lake.read_text()}gates: required\n")
     done = run(lake.parent, "audit", str(lake))
-    why = "its lake file has `gates: required`, but Great Expectations is not installed"
+    why = "its lake file has `gates: required`, but Great Expectations 1.6 or newer is not installed"
     told = f"lakeaudit: small: {why}; pip install 'lakeaudit[gates]'"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (10, told)
 

@@ -97,7 +97,8 @@ class BigLake:
         old = self.files - COMMITS * new
         self._write_checkpoint(checkpoint, old)
         name = f"{CHECKPOINT:020}.checkpoint.parquet"
-        s3.upload_file(str(checkpoint), self.bucket, f"{ROOT}/_delta_log/{name}")
+        with checkpoint.open("rb") as body:
+            s3.put_object(Bucket=self.bucket, Key=f"{ROOT}/_delta_log/{name}", Body=body)
         checkpoint.unlink()
         for number in range(COMMITS):
             adds = [self._add(i) for i in range(old + number * new, old + (number + 1) * new)]

@@ -11,14 +11,17 @@ from typing import Any
 
 @dataclass
 class Catcher:
-    """The received requests; `answer` and `body` are the response, `hangs` suppresses it."""
+    """The received requests; `answer`, `location` and `body` are the response, `hangs` suppresses it."""
 
     port: int = 0
     answer: int = 200
     body: bytes = b"{}"
+    location: str = ""
     hangs: threading.Event | None = None
     posts: list[Any] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
+    raw: list[tuple[bytes, dict[str, str]]] = field(default_factory=list)
+    """Bodies of POST requests, with the headers by their names in lower case."""
 
     @property
     def url(self) -> str:
@@ -38,12 +41,15 @@ def catching() -> Iterator[Catcher]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             caught.posts.append(json.loads(body))
+            caught.raw.append((body, {name.lower(): value for name, value in self.headers.items()}))
             self._end()
 
         def _end(self) -> None:
             if caught.hangs is not None:
                 caught.hangs.wait(60)
             self.send_response(caught.answer)
+            if caught.location:
+                self.send_header("Location", caught.location)
             self.send_header("Content-Length", str(len(caught.body)))
             self.end_headers()
             self.wfile.write(caught.body)

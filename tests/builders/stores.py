@@ -110,10 +110,11 @@ def _certificate(name: str, key: Any, issuer: str, issuer_key: Any) -> x509.Cert
 
 @dataclass
 class Proxy:
-    """A forward proxy: user agents of plain requests, hosts of tunnels."""
+    """A forward proxy: user agents and passwords of plain requests, hosts of tunnels."""
 
     url: str = ""
     agents: list[str] = field(default_factory=list)
+    passwords: list[str] = field(default_factory=list)
     tunnels: list[str] = field(default_factory=list)
 
 
@@ -136,6 +137,7 @@ def proxy() -> Iterator[Proxy]:
 
         def _forward(self) -> None:
             state.agents.append(self.headers.get("User-Agent", ""))
+            state.passwords += self.headers.get_all("Proxy-Authorization", [])
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             upstream = HTTPConnection(parts.netloc, timeout=10)

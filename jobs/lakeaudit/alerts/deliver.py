@@ -1,17 +1,23 @@
 """Sends a message to its receiver. A failure is one line without addresses and secrets."""
 
+import hashlib
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
+from urllib.parse import unquote
 
-import requests
 from botocore.exceptions import BotoCoreError, ClientError
+from urllib3.exceptions import HTTPError
+from urllib3.util import make_headers, parse_url
 
-from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
+from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert, WebhookAlert
+from lakeaudit.errors import AuditError
 from lakeaudit.json_documents import PostedAlert
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
+from lakeaudit.runtime.connections.http_pool import HttpPool
 from lakeaudit.runtime.extras import install_hint
 
 PATIENCE = (5.0, 15.0)
@@ -26,6 +32,12 @@ HOLDS_FOR = timedelta(days=7)
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
 
+_SUCCESS = 2
+"""The first digit of a status that states that a message arrived."""
+
+SIGNATURE = "X-Lakeaudit-Signature"
+"""The header with the HMAC of a webhook's body."""
+
 _TYPES = {"critical": "failure", "error": "failure", "warning": "warning"}
 """Apprise's name of a severity."""
 
@@ -36,7 +48,7 @@ class CannotDeliver(Exception):
 
 @dataclass(frozen=True)
 class Post:
-    """One message. `key` identifies its subject and is the same in every run."""
+    """One message. `key` identifies its subject and is the same in every run; `body` is JSON for a webhook."""
 
     title: str
     body: str
@@ -74,6 +86,9 @@ def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
             return AlertmanagerChannel(_address(route.url_env, env), route.url_env, holds_for)
         case AppriseAlert():
             return AppriseChannel(_address(route.url_env, env), route.url_env)
+        case WebhookAlert():
+            secret = _address(route.secret_env, env) if route.secret_env else None
+            return WebhookChannel(_address(route.url_env, env), route.url_env, secret)
     raise TypeError(type(route).__name__)
 
 
@@ -160,16 +175,34 @@ class AlertmanagerChannel:
         _post(f"{self._url}/api/v2/alerts", [alert], self._name)
 
 
+class WebhookChannel:
+    """Posts one JSON document. No redirect is followed: its target is not an address that the user named."""
+
+    per_table = False
+
+    def __init__(self, url: str, name: str, secret: str | None) -> None:
+        if not url.lower().startswith(("http://", "https://")):
+            raise CannotDeliver(f"the variable {name} holds no address of http or https")
+        self._url = url
+        self._name = name
+        self._secret = secret
+
+    def send(self, post: Post) -> None:
+        """Send the message, with the HMAC of its bytes if there is a secret."""
+        body, headers = post.body.encode(), {"Content-Type": "application/json"}
+        if self._secret is not None:
+            signature = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
+            headers[SIGNATURE] = f"sha256={signature}"
+        _request("POST", self._url, self._name, headers, body=body)
+
+
 def ping(name: str, env: Mapping[str, str]) -> None:
     """Request the heartbeat's URL, to signal that an audit was published.
 
     Raises:
         CannotDeliver: it did not arrive.
     """
-    try:
-        requests.get(_address(name, env), timeout=PATIENCE).raise_for_status()
-    except requests.RequestException as error:
-        raise CannotDeliver(_reason(error, name)) from None
+    _request("GET", _address(name, env), name, redirect=True)
 
 
 def post_all(name: str, env: Mapping[str, str], contents: Sequence[Any]) -> None:
@@ -183,14 +216,19 @@ def post_all(name: str, env: Mapping[str, str], contents: Sequence[Any]) -> None
 
 
 def _post(url: str, content: Any, name: str) -> None:
+    _request("POST", url, name, json=content, redirect=True)
+
+
+def _request(method: str, url: str, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
+    """Send one request. The errors do not contain the address, which may itself be a secret."""
     try:
-        requests.post(url, json=content, timeout=PATIENCE).raise_for_status()
-    except requests.RequestException as error:
-        raise CannotDeliver(_reason(error, name)) from None
-
-
-def _reason(error: requests.RequestException, name: str) -> str:
-    """Return the reason without the address, which may itself be a secret."""
-    if error.response is not None:
-        return f"the address of {name} answered {error.response.status_code}"
-    return f"the address of {name} did not answer ({type(error).__name__})"
+        user = parse_url(url).auth
+        sent = {"User-Agent": "lakeaudit", **make_headers(basic_auth=unquote(user) if user else None)}
+        answer = HttpPool().send(method, url, sent | dict(headers or {}), PATIENCE, **more)
+    except (HTTPError, UnicodeError) as error:
+        raise CannotDeliver(f"the address of {name} did not answer ({type(error).__name__})") from None
+    except AuditError as error:
+        raise CannotDeliver(str(error)) from None
+    answer.close()
+    if answer.status // 100 != _SUCCESS:
+        raise CannotDeliver(f"the address of {name} answered {answer.status}")

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
-from lakeaudit.alerts import message_text
+from lakeaudit.alerts import message_text, webhook
 from lakeaudit.alerts.decide import (
     DUE,
     FAILED_TO_SEND,
@@ -24,7 +24,7 @@ from lakeaudit.alerts.decide import (
 )
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
 from lakeaudit.alerts.run_summary import news_of
-from lakeaudit.config import Alert, Lake
+from lakeaudit.config import Alert, Lake, WebhookAlert
 from lakeaudit.formatting import second
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
@@ -151,7 +151,8 @@ def _rows(context: AlertContext, run_id: str, notices: Sequence[Notice], made: i
 
 def _row(context: AlertContext, run_id: str, notice: Notice, at: datetime) -> Row:
     fingerprint = notice.fingerprint(context.lake.name)
-    redact = any(route.redact for route in context.routes(notice.receiver))
+    routes = context.routes(notice.receiver)
+    worded = webhook.section if isinstance(routes[0], WebhookAlert) else message_text.text
     return {
         "notice_id": digest(run_id, fingerprint, notice.kind),
         "lake": context.lake.name,
@@ -164,8 +165,12 @@ def _row(context: AlertContext, run_id: str, notice: Notice, at: datetime) -> Ro
         "severity": notice.severity,
         "discrepancies": sum(change.number for change in notice.changes),
         "over": notice.over,
-        "message": message_text.text(
-            notice, context.lake_file, run_id, redact=redact, reach=context.clients.endpoint
+        "message": worded(
+            notice,
+            context.lake_file,
+            run_id,
+            redact=any(route.redact for route in routes),
+            reach=context.clients.endpoint,
         ),
         "status": DUE,
         "attempts": 0,
@@ -268,11 +273,10 @@ def _post(context: AlertContext, rows: Sequence[Row], lake: _LakeNow) -> Post:
     headlines = [group[-1]["message"].partition("\n")[0] for group in groups]
     worst = groups[0][-1]
     of_audit = worst["kind"].startswith("audit_")
+    title = message_text.title(context.lake.name, headlines)
     return Post(
-        title=message_text.title(context.lake.name, headlines),
-        body=message_text.body(
-            [group[-1]["message"] for group in groups] + _late_sections(groups), lake.words
-        ),
+        title=title,
+        body=_body(context, title, groups, lake),
         severity=worst["severity"],
         over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],
@@ -283,6 +287,12 @@ def _post(context: AlertContext, rows: Sequence[Row], lake: _LakeNow) -> Post:
         },
         at=context.now,
     )
+
+
+def _body(context: AlertContext, title: str, groups: Sequence[Sequence[Row]], lake: _LakeNow) -> str:
+    if isinstance(context.routes(groups[0][0]["receiver"])[0], WebhookAlert):
+        return webhook.document(context.lake.name, title, groups, lake.open, context.now)
+    return message_text.body([group[-1]["message"] for group in groups] + _late_sections(groups), lake.words)
 
 
 def _rank(row: Row, open_now: Mapping[str | None, Mapping[str, int]]) -> tuple[bool, int, int, int, str]:

@@ -86,7 +86,8 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Re
     for change in sorted(notice.changes, key=_pressing):
         lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
         if change.transition != "resolved":
-            lines += [f"  {line}" for line in _next_step(change, lake_file, reach, redact=redact)]
+            steps = next_steps(change, lake_file, reach, redact=redact)
+            lines += [f"  {label}: {words}" for label, words in steps]
     return "\n".join(lines)
 
 
@@ -104,16 +105,21 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
     if recoverable := losses(change.recovery):
         yield recoverable
-    yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
+    yield f"more: {command(change, lake_file, run_id, redact=redact)}"
 
 
-def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
-    """Yield the command that plans the repair, as on every page; else one that restores a file, or advice."""
+def next_steps(
+    change: Change, lake_file: str, reach: Reach | None, *, redact: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the command that plans the repair, as on every page; else one that restores a file, or advice.
+
+    Each has a label before it: `repair`, `do` for advice, or one that begins with `recover`.
+    """
     answers = change.recovery.plannable
     if may_be_repaired(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
-            yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"
-        yield f"repair: {repair_command(lake_file, change.table, change.kind, answers, change.causes)}"
+            yield "do", to_do(change.kind, manifest_kind=change.manifest_kind)
+        yield "repair", repair_command(lake_file, change.table, change.kind, answers, change.causes)
         return
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]
@@ -121,10 +127,9 @@ def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: b
     none = change.recoverable.get("no") == change.number
     do = to_do(change.kind, "no" if none else None, change.manifest_kind)
     if do and (step is None or change.kind in THINK_FIRST):
-        yield f"do: {do}"
+        yield "do", do
     if step is not None:
-        one = "recover one of them: " if change.number > 1 else "recover it: "
-        yield f"{one}{step.what}: {step.command}"
+        yield f"recover {'one of them' if change.number > 1 else 'it'}: {step.what}", step.command
 
 
 def _where(change: Change, *, redact: bool) -> Iterator[str]:
@@ -145,7 +150,8 @@ def _stake(change: Change) -> str:
     return ", ".join(known) or "not known"
 
 
-def _command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
+def command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
+    """Return the command that explains a file of a change, or lists all its findings."""
     lake = operand(lake_file)
     if change.example and not redact and _tame(change.example) == change.example:
         return f"lakeaudit explain {lake} {operand(change.example)}"

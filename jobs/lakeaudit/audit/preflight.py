@@ -24,10 +24,10 @@ def require_gates(lake: Lake) -> None:
     """Check whether the results can be checked, if the lake file requires it.
 
     Raises:
-        CannotAudit: Great Expectations is not installed.
+        CannotAudit: Great Expectations 1.6 or newer is not installed.
     """
     if lake.gates_required and missing_of("gates"):
-        why = "its lake file has `gates: required`, but Great Expectations is not installed"
+        why = "its lake file has `gates: required`, but Great Expectations 1.6 or newer is not installed"
         raise CannotAudit(lake.name, why, install_hint("gates"))
 
 

@@ -13,6 +13,7 @@ from lakeaudit.config.file import (
     Owner,
     Quarantine,
     SnsAlert,
+    WebhookAlert,
 )
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import CatalogDiscovery, Confirm, Discovery, Lake, Settings, Table, metastore_id
@@ -60,6 +61,7 @@ __all__ = [
     "SnsAlert",
     "StorageSource",
     "Table",
+    "WebhookAlert",
     "data_of_lake",
     "format_duration",
     "format_size",

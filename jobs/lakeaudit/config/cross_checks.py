@@ -50,7 +50,7 @@ def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
             yield (*path, "manifests", index), "manifests", entry
 
 
-ALERTS = ("apprise", "alertmanager", "sns")
+ALERTS = ("apprise", "alertmanager", "sns", "webhook")
 
 
 def _kind_names(block: str) -> tuple[str, ...]:

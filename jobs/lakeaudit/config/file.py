@@ -268,6 +268,14 @@ class AppriseAlert(AddressAlert):
     kind: Literal["apprise"]
 
 
+class WebhookAlert(AddressAlert):
+    """An HTTP endpoint that gets one JSON document."""
+
+    kind: Literal["webhook"]
+    secret_env: EnvName | None = None
+    """The secret of the signature; None: the message is not signed."""
+
+
 class AlertmanagerAlert(AddressAlert):
     """An Alertmanager, which drops an alert that is not sent again within a week."""
 
@@ -289,7 +297,8 @@ class SnsAlert(Alert):
 AnyAlert = Annotated[
     Annotated[AppriseAlert, Tag("apprise")]
     | Annotated[AlertmanagerAlert, Tag("alertmanager")]
-    | Annotated[SnsAlert, Tag("sns")],
+    | Annotated[SnsAlert, Tag("sns")]
+    | Annotated[WebhookAlert, Tag("webhook")],
     Discriminator(kind_of),
 ]
 

@@ -39,9 +39,12 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def names_a_secret(key: str) -> bool:
-    """Return whether the name of a key contains password, secret, token or access_key, in any case and spelling."""
+    """Return whether the name of a key contains password, secret, token or access_key, in any case and spelling.
+
+    `secret_env` does not count: its value is the name of a variable.
+    """
     letters = re.sub("[^a-z]", "", key.lower())
-    return any(word in letters for word in SECRET_WORDS)
+    return key != "secret_env" and any(word in letters for word in SECRET_WORDS)
 
 
 def without_query(text: str) -> str:

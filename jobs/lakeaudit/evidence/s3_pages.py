@@ -6,12 +6,11 @@ marks the end of a list; a short or an empty page does not. Keys are decoded: bo
 decodes the keys, except for uploads, which are decoded here.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
-
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from lakeaudit.runtime.connections.aws_failures import BrokenListing, UnreadableResponse
 
@@ -30,6 +29,7 @@ _ENTRIES = (
     "InventoryConfigurationList",
 )
 _NEXT = ("NextContinuationToken", "NextKeyMarker")
+TRIES = 5
 _FULL_PAGE = 1000
 """The page size that is assumed if the store does not name its own."""
 _OF_LISTINGS = ("IsTruncated", "Name", "Bucket", "KeyCount", *_NEXT, *_ENTRIES)
@@ -89,18 +89,11 @@ def pages(
     Raises:
         BrokenListing: the list is truncated without a continuation token, repeats itself, or is not a listing.
     """
-    # The SDK retries failed requests, but not a 200 with half a body.
-    patient = Retrying(
-        retry=retry_if_exception_type(UnreadableResponse),
-        stop=stop_after_attempt(5),
-        wait=wait_exponential(multiplier=0.2, max=5),
-        reraise=True,
-    )
     markers: dict[str, str] = {}
     progress = _Progress()
     while True:
         pace()
-        page = patient(call, **request, **markers)
+        page = _patiently(call, {**request, **markers})
         if not any(name in page for name in _OF_LISTINGS):
             raise BrokenListing(reason=NO_LISTING)
         yield {**page, **markers}
@@ -111,6 +104,18 @@ def pages(
             raise BrokenListing(reason=ENDLESS)
         progress.check(page, following)
         markers = following
+
+
+def _patiently(call: Callable[..., Page], request: Mapping[str, str | int]) -> Page:
+    """Return a page. The SDK retries failed requests, but not a 200 with half a body."""
+    for number in range(TRIES):
+        try:
+            return call(**request)
+        except UnreadableResponse:
+            if number == TRIES - 1:
+                raise
+            time.sleep(0.2 * 2**number)
+    raise AssertionError("the last try raises")
 
 
 def is_whole(page: Page) -> bool:

@@ -23,7 +23,7 @@ Checker = Callable[[Mapping[str, Profile]], list[Broken]]
 """Returns the expectations that do not hold for these profiles, by their gates."""
 NOT_CHECKED = Broken(
     "all",
-    f"not checked, because Great Expectations is not installed ({install_hint('gates')})",
+    f"not checked, because Great Expectations 1.6 or newer is not installed ({install_hint('gates')})",
     "warning",
     (),
 )

@@ -4,7 +4,9 @@
 lists.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from lakeaudit.errors import CannotAudit
@@ -23,13 +25,30 @@ EXTRAS: Mapping[str, Sequence[str]] = {
 """By extra the packages that code imports only if the extra is installed."""
 LEAST_SPARK = (3, 5)
 """The least version of Spark on which audits run (`make check-spark` tests it)."""
-_BROUGHT = {"spark": ("py4j", "cryptography"), "gates": ("pandas",), "dashboard": ("altair",)}
+LEAST_VERSIONS = {"great_expectations": (1, 6)}
+"""The least versions of packages that another tool may have installed in an older one."""
+_BROUGHT = {
+    "spark": ("py4j", "cryptography"),
+    "gates": ("pandas",),
+    "dashboard": ("altair",),
+    "demo": ("boto3",),
+}
 """Further packages of an extra."""
 
 
 def missing_of(extra: str) -> list[str]:
-    """Return the packages of an extra that are not installed."""
-    return [name for name in EXTRAS[extra] if find_spec(name) is None]
+    """Return the packages of an extra that are not installed, or older than it needs."""
+    return [name for name in EXTRAS[extra] if find_spec(name) is None or _is_too_old(name)]
+
+
+def _is_too_old(name: str) -> bool:
+    if name not in LEAST_VERSIONS:
+        return False
+    try:
+        found = re.match(r"(\d+)\.(\d+)", version(name))
+    except PackageNotFoundError:  # a platform's package is only on the import path
+        return False
+    return found is not None and (int(found[1]), int(found[2])) < LEAST_VERSIONS[name]
 
 
 def install_hint(*extras: str) -> str:

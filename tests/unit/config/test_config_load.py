@@ -274,7 +274,11 @@ BAD = [
     ("ceiling: {share: half}", 4, "ceiling.share: not a number: 'half'"),
     ("ceiling: {share: .nan}", 4, "ceiling.share: "),
     ("ceiling: {sample: 0}", 4, "ceiling.sample: out of bounds: '0'"),
-    ("alerts: [{kind: email}]", 4, "alerts[0]: unknown kind 'email' (one of: apprise, alertmanager, sns)"),
+    (
+        "alerts: [{kind: email}]",
+        4,
+        "alerts[0]: unknown kind 'email' (one of: apprise, alertmanager, sns, webhook)",
+    ),
     ("alerts: [{kind: apprise}]", 4, "alerts[0].url_env: is missing"),
     ("alerts: [{kind: sns, topic_arn: mine}]", 4, "topic_arn: not a topic: 'mine'"),
     ("alerts: [{kind: sns, topic_arn: 'arn:x', min_severity: 'off'}]", 4, "min_severity: must not be 'off'"),

@@ -64,7 +64,7 @@ def users_of(library: str) -> set[str]:
 
 
 ONLY = {
-    "boto3": {"lakeaudit.runtime.connections.aws", "lakeaudit.demo.breaker"},
+    "boto3": {"lakeaudit.demo.breaker"},
     "duckdb": {"lakeaudit.runtime.duck"},
     "obstore": {"lakeaudit.runtime.connections.quick_reads"},
     "pyspark": {
@@ -89,10 +89,13 @@ ONLY = {
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
     "yaml": {"lakeaudit.config"},
-    "tenacity": {"lakeaudit.evidence", "lakeaudit.runtime.jars"},
     "apprise": {"lakeaudit.alerts.deliver"},
     "pyiceberg": {"lakeaudit.reconcile.stores.iceberg_commits", "lakeaudit.reconcile.stores.iceberg_files"},
-    "requests": {"lakeaudit.alerts.deliver", "lakeaudit.evidence.catalog.http"},
+    "urllib3": {
+        "lakeaudit.alerts.deliver",
+        "lakeaudit.evidence.catalog.http",
+        "lakeaudit.runtime.connections.http_pool",
+    },
     "great_expectations": {"lakeaudit.gates.expectation_suites"},
     "prometheus_client": {"lakeaudit.alerts.metrics"},
     "streamlit": {"lakeaudit.dashboard"},
@@ -223,7 +226,7 @@ def test_reading_a_lake_file_imports_no_reader() -> None:
     loaded = set(done.stdout.split())
     assert {"lakeaudit.evidence.manifest.delta", "pydantic"} <= loaded
     assert loaded.isdisjoint(
-        {"duckdb", "pyarrow", "numpy", "boto3", "requests", "lakeaudit.evidence.protocol"}
+        {"duckdb", "pyarrow", "numpy", "botocore", "urllib3", "lakeaudit.evidence.protocol"}
     )
 
 
@@ -672,6 +675,7 @@ SHELL = {
         "lakeaudit.evidence",
     ),
     "lakeaudit.emit",
+    "lakeaudit.runtime.connections.quick_reads",
     "lakeaudit.runtime.progress",
 }
 

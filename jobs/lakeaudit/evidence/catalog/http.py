@@ -5,23 +5,24 @@ Responses are hostile input: the message of a refusal is cut short, and every se
 
 import json
 import os
-import ssl
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import groupby
 from threading import Lock
 from typing import Any
 from urllib.parse import quote, quote_plus, urljoin, urlsplit
 
-import requests
 from botocore.exceptions import BotoCoreError
-from requests.adapters import HTTPAdapter
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import HTTPError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.source import HttpAccess
 from lakeaudit.runtime.connections.aws import Endpoint, bundle_of
+from lakeaudit.runtime.connections.http_pool import HttpPool
 from lakeaudit.runtime.connections.resolve import certificates_of
 
 THREADS = 16
@@ -89,11 +90,8 @@ class CatalogClient:
     def __post_init__(self) -> None:
         self._secrets: set[str] = set()
         self._look = f"check uri and {self.source.noun}'s own log"
-        self._session = requests.Session()
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=THREADS))
         secure = any((url or "").startswith("https:") for url in (self.base, self.source.oauth2_uri))
-        self._session.mount("https://", _Trusting(_authorities() if secure else None, pool_maxsize=THREADS))
-        self._session.auth = _as_it_is
+        self._pool = HttpPool(THREADS, _authorities() if secure else None)
         self._lock = Lock()
         self._token: str | None = None
 
@@ -105,7 +103,7 @@ class CatalogClient:
             SourceError: the request is refused, has no response, or the response is not a JSON object.
         """
         given = {name: value for name, value in params.items() if value is not None}
-        return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", params=given))
+        return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", fields=given))
 
     def not_understood(self, what: str) -> SourceError:
         """Return the error of a response that cannot be parsed."""
@@ -126,17 +124,14 @@ class CatalogClient:
             raise busy.error from None
 
     def _patiently(self, ask: Callable[[], Json]) -> Json:
-        tries = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, _Busy)),
-            stop=stop_after_attempt(TRIES),
-            wait=_wait,
-            sleep=wait_a_while,
-            reraise=True,
-        )
-        try:
-            return tries(ask)
-        except _Busy as busy:
-            raise busy.error from None
+        for number in range(TRIES):
+            try:
+                return ask()
+            except _Busy as busy:
+                if number == TRIES - 1:
+                    raise busy.error from None
+                wait_a_while(min(0.2 * 3**number if busy.pause is None else busy.pause, LONGEST_PAUSE))
+        raise AssertionError("the last try raises")
 
     def _with_token(self, method: str, url: str, **more: Any) -> Json:
         """Send one request; if its token has expired, send it once more with a new one."""
@@ -173,7 +168,7 @@ class CatalogClient:
         form |= {word: value for word, value in named.items() if value}
         url = self.source.oauth2_uri or f"{self.base}/v1/oauth/tokens"
         try:
-            answer = self._request("POST", url, None, data=form)
+            answer = self._request("POST", url, None, fields=form, encode_multipart=False)
         except _TokenOver as over:
             raise over.error from None
         token = answer.get("access_token")
@@ -199,12 +194,14 @@ class CatalogClient:
         try:
             answer, body = self._send(method, url, headers, **more)
             for _ in range(REDIRECTS):
-                if not answer.is_redirect:
+                location = answer.get_redirect_location()
+                if not location:
                     break
-                more.pop("params", None)  # its address names them
-                url = self._redirect_target(method, url, answer)
+                if method == "GET":
+                    more.pop("fields", None)  # the location names them
+                url = self._redirect_target(method, url, location, answer.status)
                 answer, body = self._send(method, url, headers, **more)
-        except (requests.RequestException, UnicodeError) as error:
+        except (HTTPError, UnicodeError) as error:
             raise _Busy(
                 self._error(f"does not answer ({type(error).__name__})", self._look, passes=True)
             ) from None
@@ -212,29 +209,27 @@ class CatalogClient:
 
     def _send(
         self, method: str, url: str, headers: Mapping[str, str], **more: Any
-    ) -> tuple[requests.Response, bytes]:
-        with self._session.request(
-            method, url, headers=headers, timeout=(CONNECT, READ), stream=True, allow_redirects=False, **more
-        ) as answer:
+    ) -> tuple[BaseHTTPResponse, bytes]:
+        with closing(self._pool.send(method, url, headers, (CONNECT, READ), **more)) as answer:
             return answer, self._body(answer)
 
-    def _redirect_target(self, method: str, url: str, answer: requests.Response) -> str:
+    def _redirect_target(self, method: str, url: str, location: str, status: int) -> str:
         """Return the target of a redirect. Credentials are sent only to the origin that the lake file names."""
-        target = urljoin(url, answer.headers["location"])
+        target = urljoin(url, location)
         if _origin(target) != _origin(url):
             origin = without_secrets("://".join(_origin(target)[:2]), self._secrets)
             raise self._error(
                 f"redirects to {origin}, which the lake file does not name",
                 "write that address as uri if it is the catalog's own",
             )
-        if method != "GET" and answer.status_code not in _SAME_METHOD:
-            raise self._error(f"redirects a {method} ({answer.status_code})", self._look)
+        if method != "GET" and status not in _SAME_METHOD:
+            raise self._error(f"redirects a {method} ({status})", self._look)
         return target
 
-    def _body(self, answer: requests.Response) -> bytes:
+    def _body(self, answer: BaseHTTPResponse) -> bytes:
         """Return the whole response. Raises SourceError: it is too long, or takes too long."""
         until, body = self.clock() + WHOLE, bytearray()
-        for piece in answer.iter_content(1 << 16):
+        for piece in answer.stream(1 << 16, decode_content=True):
             body += piece
             if len(body) > LARGEST:
                 raise self._error(f"answers with more than {LARGEST >> 20} MiB", self._look)
@@ -242,9 +237,9 @@ class CatalogClient:
                 raise self._error(f"was still answering after {WHOLE:.0f} s", self._look, passes=True)
         return bytes(body)
 
-    def _parse(self, answer: requests.Response, body: bytes) -> Json:
-        status = answer.status_code
-        if status != requests.codes.ok:
+    def _parse(self, answer: BaseHTTPResponse, body: bytes) -> Json:
+        status = answer.status
+        if status != HTTPStatus.OK:
             raise self._refusal(status, body, answer.headers.get("Retry-After", ""))
         try:
             found = json.loads(body)
@@ -258,9 +253,9 @@ class CatalogClient:
 
     def _refusal(self, status: int, body: bytes, retry_after: str) -> Exception:
         noun, what = self.source.noun, f"answers {status}{_message(body, self._secrets)}"
-        if status == requests.codes.not_found:
+        if status == HTTPStatus.NOT_FOUND:
             return self._error(what, f"check uri, and the table's name in {noun}", of=NotThere)
-        if status == requests.codes.conflict:
+        if status == HTTPStatus.CONFLICT:
             return self._error(what, self._look, of=Conflict)
         if status == _LACKING:
             return self._error(f"{LACKS}: it {what}", NO_RIGHT, of=Unsupported)
@@ -271,39 +266,13 @@ class CatalogClient:
         if status in _PASSING:
             pause = float(retry_after) if retry_after.isdecimal() else None
             return _Busy(self._error(what, self._look, passes=True), pause)
-        hint = f"grant {noun}'s rights to list and load" if status == requests.codes.forbidden else self._look
+        hint = f"grant {noun}'s rights to list and load" if status == HTTPStatus.FORBIDDEN else self._look
         return self._error(what, hint)
 
     def _error(
         self, what: str, hint: str, *, passes: bool = False, of: type[SourceError] = SourceError
     ) -> SourceError:
         return of(self.source.name, f"{self.source.noun} {what}", hint, passes)
-
-
-def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Return the request unchanged: without an `auth`, requests would replace the token by the one in ~/.netrc."""
-    return request
-
-
-class _Trusting(HTTPAdapter):
-    """Trusts the authorities of requests, and further ones (PEM), if any."""
-
-    def __init__(self, authorities: str | None, **more: Any) -> None:
-        self._authorities = authorities
-        super().__init__(**more)
-
-    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
-        super().init_poolmanager(connections, maxsize, block, **more, **self._context())
-
-    def proxy_manager_for(self, proxy: Any, **more: Any) -> Any:
-        return super().proxy_manager_for(proxy, **more, **self._context())
-
-    def _context(self) -> dict[str, Any]:
-        if self._authorities is None:
-            return {}
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(cadata=self._authorities)
-        return {"ssl_context": context}
 
 
 def _authorities() -> str | None:
@@ -333,12 +302,6 @@ class _TokenOver(Exception):
 def wait_a_while(seconds: float) -> None:
     """Wait between two tries; tests replace it."""
     time.sleep(seconds)
-
-
-def _wait(state: RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    pause = error.pause if isinstance(error, _Busy) else None
-    return min(0.2 * 3 ** (state.attempt_number - 1) if pause is None else pause, LONGEST_PAUSE)
 
 
 def _message(body: bytes, secrets: Collection[str]) -> str:

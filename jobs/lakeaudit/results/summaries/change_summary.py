@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,6 +50,8 @@ _COLUMNS = (
         "category",
     ),
 )
+MOST_IDS = 10
+"""Number of discrepancies whose ids are named; the others are counted."""
 NO_ANSWER = "no answer"
 """Stands for the null of `recoverable` in counts of findings that lose no file."""
 _BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker")
@@ -91,6 +93,8 @@ class Change:
     example: str | None = None
     back: Mapping[str, Any] | None = None
     manifest_kind: str | None = None
+    ids: tuple[str, ...] = ()
+    """The least ids of its discrepancies, at most `MOST_IDS`."""
 
     @property
     def recovery(self) -> Recovery:
@@ -152,8 +156,12 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     changed = changed.append_column("since", _since(changed))
     least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
+    ids = _ids(changed)
     return sorted(
-        (_change(row, partitions, whole, recoverable, by_hand, causes) for row in grouped),
+        (
+            replace(_change(row, partitions, whole, recoverable, by_hand, causes), ids=ids[_key(row)])
+            for row in grouped
+        ),
         key=lambda change: (
             change.table or "",
             change.transition,
@@ -162,6 +170,18 @@ def _changes(changed: pa.Table | None) -> list[Change]:
             change.resolution or "",
         ),
     )
+
+
+def _ids(changed: pa.Table) -> Mapping[tuple[Any, ...], tuple[str, ...]]:
+    """Return the first ids of each group."""
+    ordered = changed.select([*_SAME, "discrepancy_id"]).sort_by("discrepancy_id")
+    grouped = ordered.group_by(list(_SAME), use_threads=False).aggregate([("discrepancy_id", "list")])
+    first = grouped.set_column(
+        grouped.schema.get_field_index("discrepancy_id_list"),
+        "ids",
+        pc.list_slice(grouped["discrepancy_id_list"], 0, MOST_IDS),
+    )
+    return {_key(row): tuple(row["ids"]) for row in first.to_pylist()}
 
 
 def _since(changed: pa.Table) -> pa.ChunkedArray:
