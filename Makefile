@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-container check-spark format schemas lock
+.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-container check-spark check-installs format schemas lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -21,7 +21,7 @@ demo: jars ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
 test: jars ## all tests but the long ones
-	@$(BIN)/pytest -m "not soak and not airflow and not container" -n 5 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -m "not soak and not airflow and not container and not installs" -n 5 --dist loadfile --no-loadscope-reorder
 
 soak: jars ## the long tests, and those of properties with many more examples
 	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many
@@ -38,6 +38,9 @@ check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with pa
 
 check-container: install ## run the Containerfile in a bare Debian, and check the systemd units: as root, with debootstrap
 	@$(BIN)/pytest -m container
+
+check-installs: install ## install each extra into a fresh environment, and resolve lakeaudit beside other tools: needs the package index
+	@. requirements/steps.sh; use_own_network; $(BIN)/pytest -m installs
 
 check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
 	@requirements/install-spark.sh $(or $(VERSION),3.5)

@@ -36,7 +36,7 @@ def hook() -> Iterator[Catcher]:
 
 
 @pytest.fixture
-def lost(place: Location) -> Location:
+def damaged(place: Location) -> Location:
     publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
     return place
 
@@ -45,8 +45,8 @@ def rounds(folder: Path, place: Location, hook: Catcher, **more: Any) -> Rounds:
     return Rounds(folder, place, {"HOOK": f"{hook.url}/{SECRET}", "KEY": "key"}, [HOOK | more])
 
 
-def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, lost: Location, hook: Catcher) -> None:
-    told = rounds(tmp_path, lost, hook)
+def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location, hook: Catcher) -> None:
+    told = rounds(tmp_path, damaged, hook)
     assert [told().sent for _ in range(3)] == [1, 0, 0]
     (post,) = hook.posts
     (notice,) = post["notices"]
@@ -99,15 +99,15 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, lost: Location, h
 
 
 def test_a_redacted_document_has_no_key_and_no_partition(
-    tmp_path: Path, lost: Location, hook: Catcher
+    tmp_path: Path, damaged: Location, hook: Catcher
 ) -> None:
     stray = finding("uncommitted", "events/x=7/part-9", table_name="events", partition_path="x=7")
     publish(
-        lost,
+        damaged,
         discrepancies=[discrepancy(stray)],
         transitions=[transition(stray, "opened", transition_id="t2")],
     )
-    rounds(tmp_path, lost, hook, redact=True)()
+    rounds(tmp_path, damaged, hook, redact=True)()
     changes = [change for notice in hook.posts[0]["notices"] for change in notice["changes"]]
     assert [(change["partitions"], change["more_partitions"]) for change in changes] == [([], 1), ([], 1)]
     for change in changes:
@@ -118,8 +118,8 @@ def test_a_redacted_document_has_no_key_and_no_partition(
     )
 
 
-def test_the_signature_is_that_of_the_bytes(tmp_path: Path, lost: Location, hook: Catcher) -> None:
-    rounds(tmp_path, lost, hook, secret_env="KEY")()
+def test_the_signature_is_that_of_the_bytes(tmp_path: Path, damaged: Location, hook: Catcher) -> None:
+    rounds(tmp_path, damaged, hook, secret_env="KEY")()
     ((body, headers),) = hook.raw
     assert headers["x-lakeaudit-signature"] == f"sha256={hmac.new(b'key', body, hashlib.sha256).hexdigest()}"
 
@@ -141,12 +141,12 @@ FAULTS = [
 
 @pytest.mark.parametrize(("fault", "why"), FAULTS)
 def test_a_failure_is_one_line_without_secrets_and_the_next_round_sends_the_same(
-    tmp_path: Path, lost: Location, hook: Catcher, fault: str, why: str,
+    tmp_path: Path, damaged: Location, hook: Catcher, fault: str, why: str,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(deliver, "PATIENCE", (1.0, 0.3))
-    told, word = rounds(tmp_path, lost, hook, secret_env="KEY"), fault.rpartition(" ")[2]
+    told, word = rounds(tmp_path, damaged, hook, secret_env="KEY"), fault.rpartition(" ")[2]
     env = dict(told.env)
     with catching() as other:
         match fault:
@@ -183,21 +183,23 @@ def test_a_failure_is_one_line_without_secrets_and_the_next_round_sends_the_same
     assert [(row["status"], row["attempts"]) for row in told.notices()] == [("sent", 2)]
 
 
-def test_the_user_of_an_address_is_sent_as_basic_auth(tmp_path: Path, lost: Location, hook: Catcher) -> None:
-    told = rounds(tmp_path, lost, hook)
+def test_the_user_of_an_address_is_sent_as_basic_auth(
+    tmp_path: Path, damaged: Location, hook: Catcher
+) -> None:
+    told = rounds(tmp_path, damaged, hook)
     told.env["HOOK"] = f"http://me:p%40ss@127.0.0.1:{hook.port}/"
     assert told().sent == 1
     assert hook.raw[0][1]["authorization"] == f"Basic {base64.b64encode(b'me:p@ss').decode()}"
 
 
 def test_a_resolved_table_and_an_undelivered_notice_are_marked(
-    tmp_path: Path, lost: Location, hook: Catcher
+    tmp_path: Path, damaged: Location, hook: Catcher
 ) -> None:
-    told = rounds(tmp_path, lost, hook)
+    told = rounds(tmp_path, damaged, hook)
     hook.answer = 500
     assert told().sent == 0
-    shutil.rmtree(Path(lost.join("discrepancies").spark_path))
-    publish(lost, runs=[run("r2", finished_at=NOON + timedelta(hours=1))],
+    shutil.rmtree(Path(damaged.join("discrepancies").spark_path))
+    publish(damaged, runs=[run("r2", finished_at=NOON + timedelta(hours=1))],
             discrepancies=[discrepancy(LOST, "resolved", last_run_id="r2", resolution="restored")],
             transitions=[transition(LOST, "resolved", run_id="r2", transition_id="t2")])  # fmt: skip
     hook.answer = 200
@@ -228,7 +230,7 @@ def test_trouble_of_an_audit_has_a_reason_and_no_table(
 def test_a_document_is_bounded(
     tmp_path: Path, place: Location, hook: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 15 tables 12 are described, as long as they fit; of 25 discrepancies of a kind 10 are named."""
+    """The document describes 12 tables, if they fit, and names 10 discrepancies of a kind; the rest is counted."""
     rows = [
         finding("dropped", f"t{n}/{'k' * 900}{i}", table_name=f"t{n:02}")
         for n in range(15)

@@ -106,7 +106,9 @@ def _certificates(bundle: str) -> str:
         text = "\n".join(each.read_text(encoding="utf-8", errors="replace") for each in files)
     except OSError as error:
         what = f"the CA bundle cannot be read ({error.strerror or type(error).__name__})"
-        raise CannotAudit(bundle, what, "correct AWS_CA_BUNDLE, REQUESTS_CA_BUNDLE or `ca_bundle` of the profile") from error
+        raise CannotAudit(
+            bundle, what, "correct AWS_CA_BUNDLE, REQUESTS_CA_BUNDLE or `ca_bundle` of the profile"
+        ) from error
     return "\n".join(_PEM.findall(text))
 
 
