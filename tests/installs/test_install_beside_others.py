@@ -37,7 +37,20 @@ BESIDE = [
 def resolves(extra: str, others: list[str]) -> tuple[bool, str]:
     """Return whether both can be installed, and the versions or the reason."""
     uv = str(Path(sys.executable).with_name("uv"))
-    line = [uv, *"pip compile --quiet --no-header --no-annotate --python-version 3.11 setup.cfg -".split()]
+    line = [
+        uv,
+        *[
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-header",
+            "--no-annotate",
+            "--python-version",
+            "3.11",
+            "setup.cfg",
+            "-",
+        ],
+    ]
     line += ["--extra", extra] if extra else []
     done = subprocess.run(
         line, cwd=ROOT, input="\n".join(others), env={"UV_SYSTEM_CERTS": "1", **os.environ},

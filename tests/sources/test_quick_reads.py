@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 
 from lakeaudit.errors import SourceError
@@ -97,11 +98,10 @@ def test_credentials_are_boto_s_as_they_are_renewed(monkeypatch: pytest.MonkeyPa
         def get_frozen_credentials(self) -> Any:
             return SimpleNamespace(access_key=next(given_out), secret_key="secret", token=None)
 
+    monkeypatch.setattr(boto3.Session, "get_credentials", lambda _: Renewed())
     monkeypatch.setattr(quick_reads, "_CREDENTIALS_TTL", quick_reads._CREDENTIALS_TTL * 0)
     with catching() as store:
         clients = Clients(Endpoint(store.url, "us-east-1", path_style=True))
-        clients.s3("lake")  # boto's own client has credentials already
-        monkeypatch.setattr(clients.session("lake"), "get_credentials", Renewed)
         assert quick_read(clients, Location("lake", "a")) == store.body
         assert quick_read(clients, Location("lake", "a")) == store.body
     assert next(given_out, None) is None

@@ -31,7 +31,6 @@ _BROUGHT = {
     "spark": ("py4j", "cryptography"),
     "gates": ("pandas",),
     "dashboard": ("altair",),
-    "demo": ("boto3",),
 }
 """Further packages of an extra."""
 

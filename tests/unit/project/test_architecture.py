@@ -64,7 +64,7 @@ def users_of(library: str) -> set[str]:
 
 
 ONLY = {
-    "boto3": {"lakeaudit.demo.breaker"},
+    "boto3": {"lakeaudit.runtime.connections.aws", "lakeaudit.demo.breaker"},
     "duckdb": {"lakeaudit.runtime.duck"},
     "obstore": {"lakeaudit.runtime.connections.quick_reads"},
     "pyspark": {
@@ -226,7 +226,7 @@ def test_reading_a_lake_file_imports_no_reader() -> None:
     loaded = set(done.stdout.split())
     assert {"lakeaudit.evidence.manifest.delta", "pydantic"} <= loaded
     assert loaded.isdisjoint(
-        {"duckdb", "pyarrow", "numpy", "botocore", "urllib3", "lakeaudit.evidence.protocol"}
+        {"duckdb", "pyarrow", "numpy", "boto3", "botocore", "urllib3", "lakeaudit.evidence.protocol"}
     )
 
 
