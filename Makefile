@@ -40,7 +40,7 @@ check-container: install ## run the Containerfile in a bare Debian, and check th
 	@$(BIN)/pytest -m container
 
 check-installs: install ## install each extra into a fresh environment, and resolve lakeaudit beside other tools: needs the package index
-	@. requirements/steps.sh; use_own_network; $(BIN)/pytest -m installs
+	@. requirements/steps.sh; use_own_network; $(BIN)/pytest tests/installs -m installs
 
 check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
 	@requirements/install-spark.sh $(or $(VERSION),3.5)

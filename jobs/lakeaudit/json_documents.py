@@ -273,3 +273,68 @@ class PostedAlert(TypedDict):
     annotations: AlertTexts
     startsAt: str
     endsAt: str
+
+
+class WebhookCommands(TypedDict):
+    """Commands of lakeaudit or the AWS CLI about a change."""
+
+    show: str | None
+    repair: str | None
+    recover: str | None
+
+
+class WebhookChange(TypedDict):
+    """Discrepancies of one table, kind and severity that changed in the same way."""
+
+    transition: str
+    kind: str
+    severity: str
+    discrepancies: int
+    discrepancy_ids: list[str]
+    resolution: str | None
+    files: int | None
+    rows: int | None
+    bytes: int | None
+    recoverable: dict[str, int]
+    recoverable_until: str | None
+    since: str | None
+    cause: str | None
+    partitions: list[str]
+    more_partitions: int
+    advice: str | None
+    commands: WebhookCommands
+
+
+class WebhookContent(TypedDict):
+    """What a notice reports about one table or about the audit itself."""
+
+    kind: str
+    run_id: str
+    severity: str
+    table: str | None
+    resolved: bool
+    headline: str
+    reason: str | None
+    changes: list[WebhookChange]
+    more_changes: int
+
+
+class WebhookNotice(WebhookContent):
+    """A notice as it is sent."""
+
+    id: str
+    late: bool
+
+
+class WebhookMessage(TypedDict):
+    """The body of a request to a webhook."""
+
+    version: int
+    id: str
+    lake: str
+    sent_at: str
+    severity: str
+    title: str
+    open: dict[str, int]
+    notices: list[WebhookNotice]
+    more_notices: int

@@ -36,22 +36,8 @@ BESIDE = [
 
 def resolves(extra: str, others: list[str]) -> tuple[bool, str]:
     """Return whether both can be installed, and the versions or the reason."""
-    uv = str(Path(sys.executable).with_name("uv"))
-    line = [
-        uv,
-        *[
-            "pip",
-            "compile",
-            "--quiet",
-            "--no-header",
-            "--no-annotate",
-            "--python-version",
-            "3.11",
-            "setup.cfg",
-            "-",
-        ],
-    ]
-    line += ["--extra", extra] if extra else []
+    line = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--no-header", "--no-annotate"]
+    line += ["--quiet", "--python-version", "3.11", *(["--extra", extra] if extra else []), "setup.cfg", "-"]
     done = subprocess.run(
         line, cwd=ROOT, input="\n".join(others), env={"UV_SYSTEM_CERTS": "1", **os.environ},
         capture_output=True, text=True, check=False,

@@ -7,10 +7,11 @@ not delivered is sent later as it was.
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from lakeaudit.alerts.decide import Notice
 from lakeaudit.alerts.message_text import MOST_SECTIONS, Reach, command, headline, next_steps
+from lakeaudit.formatting import iso
+from lakeaudit.json_documents import WebhookChange, WebhookContent, WebhookMessage, WebhookNotice
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results.read import Row
@@ -22,15 +23,13 @@ MOST_CHANGES = 20
 LARGEST = 1 << 18
 """The most bytes of a document; notices that do not fit are counted."""
 
-Json = dict[str, Any]
-
 
 def section(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Reach | None = None) -> str:
     """Return the headline, and on the next line the JSON of a notice."""
     ranked = sorted(
         notice.changes, key=lambda each: (each.resolution is not None, SEVERITIES.index(each.severity))
     )
-    content = {
+    content: WebhookContent = {
         "kind": notice.kind,
         "run_id": run_id,
         "severity": notice.severity,
@@ -46,7 +45,9 @@ def section(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach:
     return f"{headline(notice)}\n{json.dumps(content)}"
 
 
-def _change(change: Change, lake_file: str, run_id: str, reach: Reach | None, *, redact: bool) -> Json:
+def _change(
+    change: Change, lake_file: str, run_id: str, reach: Reach | None, *, redact: bool
+) -> WebhookChange:
     over = change.transition == "resolved"
     steps = dict(() if over else next_steps(change, lake_file, reach, redact=redact))
     return {
@@ -85,11 +86,11 @@ def document(
     newest = [_notice(group[-1], late=False) for group in groups]
     late = [_notice(row, late=True) for group in groups for row in reversed(group[:-1])]
     notices = [*newest, *late]
-    content: Json = {
+    content: WebhookMessage = {
         "version": VERSION,
         "id": digest(*(row["notice_id"] for group in groups for row in group)),
         "lake": lake,
-        "sent_at": _time(now),
+        "sent_at": iso(now),
         "severity": groups[0][-1]["severity"],
         "title": title,
         "open": {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES},
@@ -102,9 +103,10 @@ def document(
     return text
 
 
-def _notice(row: Row, *, late: bool) -> Json:
-    return {"id": row["notice_id"], "late": late, **json.loads(row["message"].partition("\n")[2])}
+def _notice(row: Row, *, late: bool) -> WebhookNotice:
+    content: WebhookContent = json.loads(row["message"].partition("\n")[2])
+    return {"id": row["notice_id"], "late": late, **content}
 
 
 def _time(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
+    return iso(at) if at else None

@@ -18,6 +18,7 @@ from lakeaudit.json_documents import (
     LineageEvent,
     PostedAlert,
     ScanSummary,
+    WebhookMessage,
 )
 from lakeaudit.reconcile.plans.plan_file import Header
 from lakeaudit.reconcile.steps import Step
@@ -101,6 +102,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "plan": Document("Line of a plan of `lakeaudit reconcile plan`", _plan),
     "openlineage": Document("Body of a request to `openlineage_url_env`", lambda: type_schema(LineageEvent)),
     "alertmanager": Document("Body of a request to Alertmanager", lambda: type_schema(list[PostedAlert])),
+    "webhook": Document("Body of a request to a webhook", lambda: type_schema(WebhookMessage)),
 }
 """By name, as `lakeaudit schema NAME` prints them."""
 

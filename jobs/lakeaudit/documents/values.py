@@ -69,6 +69,8 @@ OF_PROPERTIES: Values = {
     "SourceSummary.kind": (),
     "SourceSummary.role": ROLES,
     "SourceAnswer.answer": ANSWERS,
+    "WebhookChange.recoverable": (),
+    "WebhookNotice.kind": decide.NOTICE_KINDS,
     "Header.allow": ALLOWED,
     "Header.lakeaudit_plan": (FORMAT,),
     "Step.action": _ACTIONS,
@@ -81,6 +83,8 @@ OF_KEYS: Values = {
     "AuditSummary.severities": SEVERITIES,
     "AuditSummary.states": STATES,
     "CommandOutcome.actions": _ACTIONS,
+    "WebhookChange.recoverable": RECOVERABLE,
+    "WebhookMessage.open": SEVERITIES,
 }
 """The keys of properties that are mappings."""
 

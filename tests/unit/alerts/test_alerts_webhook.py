@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from lakeaudit.alerts import deliver, webhook
 from lakeaudit.alerts.deliver import CannotDeliver, channel
 from lakeaudit.config import WebhookAlert
+from lakeaudit.documents import document_schema
 from lakeaudit.keys import Location
 from lakeaudit.results.summaries.change_summary import MOST_IDS
 from lakeaudit.runtime.connections.aws import Clients
@@ -49,13 +51,14 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
     told = rounds(tmp_path, damaged, hook)
     assert [told().sent for _ in range(3)] == [1, 0, 0]
     (post,) = hook.posts
+    Draft202012Validator(document_schema("webhook")).validate(post)
     (notice,) = post["notices"]
     assert {
         name: post[name] for name in ("version", "lake", "sent_at", "severity", "title", "more_notices")
     } == {
         "version": 1,
         "lake": "shop",
-        "sent_at": "2026-11-21T12:01:00+00:00",
+        "sent_at": "2026-11-21T12:01:00Z",
         "severity": "critical",
         "title": "lakeaudit shop: CRITICAL: 1 dropped in orders",
         "more_notices": 0,
@@ -79,8 +82,8 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
             "rows": 50,
             "bytes": 4096,
             "recoverable": {"yes": 1},
-            "recoverable_until": "2026-11-26T12:00:00+00:00",
-            "since": "2026-11-21T12:00:00+00:00",
+            "recoverable_until": "2026-11-26T12:00:00Z",
+            "since": "2026-11-21T12:00:00Z",
             "cause": None,
             "partitions": ["day=1"],
             "more_partitions": 0,
@@ -218,6 +221,7 @@ def test_trouble_of_an_audit_has_a_reason_and_no_table(
 ) -> None:
     publish(place, runs=[run("r1", "suspect", error="half\nis <missing>")])
     rounds(tmp_path, place, hook)()
+    Draft202012Validator(document_schema("webhook")).validate(hook.posts[0])
     (notice,) = hook.posts[0]["notices"]
     assert (notice["kind"], notice["table"], notice["reason"]) == (
         "audit_suspect",

@@ -92,6 +92,7 @@ def _type_of(name: str) -> str:
         "scan": "ScanSummary",
         "check": "CheckSummary",
         "openlineage": "LineageEvent",
+        "webhook": "WebhookMessage",
     }.get(name, "")
 
 
@@ -177,6 +178,7 @@ def mutants(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 ENTRY = r".*\.entry|.*\.(findings|actions)\.\w+|.*\.severities\.critical|.*\.states\.pending"
 MAY_BE_MISSING = {
     "status": r"\.(plan|plan_id|digest|steps|for_person|actions|counts)",
+    "webhook": r"\.open\.critical|.*\.recoverable\.yes",
     "openlineage": r".*\.dataQualityMetrics\.(fileCount|bytes)",
 }
 """Patterns of the paths of properties and entries that may be missing."""
