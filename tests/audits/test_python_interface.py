@@ -15,7 +15,8 @@ import lakeaudit
 from lakeaudit import cli
 from lakeaudit.errors import BadInput, CannotAudit, LakeFileError
 from lakeaudit.runtime.connections.aws import Endpoint
-from tests.builders.found_tables import files_below, lay, lay_in_bucket, lose
+from tests.audits.test_bounds import put
+from tests.builders.found_tables import LONG_AGO, files_below, lay, lay_in_bucket, lose
 from tests.conftest import Aws
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -53,6 +54,32 @@ def test_a_scan_has_results_as_long_as_it_is_used(place: Path, tmp_path: Path) -
     del lake
     gc.collect()
     assert not results.exists()
+
+
+def test_rows_of_a_scan_outlive_its_variable(place: Path) -> None:
+    """As in `lakeaudit.scan(...).findings()`: the results exist as long as anything that reads them."""
+    findings, run = lakeaudit.scan(place).findings(), lakeaudit.scan("./lake").run()
+    gc.collect()
+    assert [row["kind"] for row in findings] == ["dropped", "unreferenced"]
+    assert (run.exit_code, len(run.findings()), run.verdict) == (1, 2, "CRITICAL: 1 dropped in 1 table")
+
+
+def test_a_scan_names_everything_that_was_not_judged(place: Path) -> None:
+    put(place / "loose/file.parquet", 100, LONG_AGO)
+    put(place / "sales/orders/a.parquet", 100, LONG_AGO)
+    (place / "1/2/3/4/5/6").mkdir(parents=True)
+    run = lakeaudit.scan(place).run()
+    assert run.exit_code == 3
+    assert [line.partition(":")[0] for line in run.warnings][:2] == ["not judged", "not searched"]
+
+
+@pytest.mark.parametrize("call", ["audit", "check", "plan"])
+def test_a_scan_keeps_no_history(place: Path, call: str) -> None:
+    lake = lakeaudit.scan(place)
+    with pytest.raises(
+        BadInput, match="needs the results of audits, and a scan keeps none; save a lake file"
+    ):
+        getattr(lake, call)("customers")
 
 
 def test_the_rows_are_those_of_the_commands(

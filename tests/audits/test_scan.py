@@ -128,11 +128,15 @@ def test_a_lost_object_that_can_be_restored_is_named(
     assert "recoverable: yes" in out
 
 
-def test_noncurrent_versions_are_counted(
-    s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str]
+def test_noncurrent_versions_are_counted_but_for_tables_with_losses(
+    aws: Aws, s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The noncurrent version of a lost file is its only copy."""
+    aws.s3.put_object(Bucket=bucket, Key="wh/sales/returns/old.parquet", Body=b"x" * 100)
+    aws.s3.delete_object(Bucket=bucket, Key="wh/sales/returns/old.parquet")
     _, out, _ = scan(capsys, f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint), "--price", "2")
     assert "noncurrent versions: 1 version, 100 B" in out
+    assert "and the noncurrent versions of tables with losses; they may be needed for repairs" in out
     _, out, _ = scan(capsys, f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint), "--format", "json")
     found = json.loads(out)
     assert (found["noncurrent_versions"], found["noncurrent_bytes"], found["left_out"]) == (1, 100, [])
@@ -172,6 +176,27 @@ def test_the_tables_of_a_catalog_are_judged(
     assert cli.main(["audit", "mine.yaml", "--live"]) == 1
 
 
+def test_a_table_without_a_list_of_its_files_is_named_and_is_not_ok(
+    s3: Endpoint, bucket: str, clients: Clients, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalog = GlueCatalog(clients, f"db{uuid.uuid4().hex[:8]}")
+    catalog.table("customers", f"s3://{bucket}/wh/customers")
+    words = ("--catalog", f"glue://{catalog.database}", "--endpoint", str(s3.endpoint), "--format", "json")
+    code, out, err = scan(capsys, *words)
+    assert code == 3, err
+    assert json.loads(out)["left_out"][0].startswith(f"not judged: {catalog.database}.customers: ")
+    assert err.splitlines()[-1].endswith("; not everything was judged")
+
+
+def test_a_scan_that_fails_leaves_no_lake_file(
+    tmp_path: Path, s3: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lake.yaml"
+    words = ("--catalog", "glue://no-such-database", "--endpoint", str(s3.endpoint), "--save", str(file))
+    code, _, err = scan(capsys, *words)
+    assert (code, file.exists()) == (10, False), err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -181,6 +206,8 @@ def test_the_tables_of_a_catalog_are_judged(
         (("--catalog", "hive://host"), "is not the address of a catalog"),
         (("--catalog", "hive://host:port"), "is not the address of a catalog"),
         (("--catalog", "https://name:secret@host/api"), "is not the address of a catalog"),
+        (("--catalog", "hive://name:secret@host:9083"), "is not the address of a catalog"),
+        (("--catalog", "https://host/api#part"), "is not the address of a catalog"),
         (("./lake", "--max-requests", "0"), "Invalid value for '--max-requests'"),
     ],
 )
@@ -196,6 +223,7 @@ CATALOGS = [
     ("glue://sales", (), '{kind: glue, databases: ["sales"]}'),
     ("hive://metastore:9083", (), '{kind: hive, uri: "thrift://metastore:9083"}'),
     ("hive://metastore:9083/sales", (), '{kind: hive, uri: "thrift://metastore:9083", databases: ["sales"]}'),
+    ("hive://[::1]:9083", (), '{kind: hive, uri: "thrift://[::1]:9083"}'),
     ("https://catalog/api", (), '{kind: iceberg_rest, uri: "https://catalog/api"}'),
     ("https://c/api", (TOKEN,), f'{{kind: iceberg_rest, uri: "https://c/api", bearer_env: {TOKEN}}}'),
     ("https://c/api", (CREDENTIAL,), f'{{kind: iceberg_rest, uri: "https://c/api", credential_env: {CREDENTIAL}}}'),
@@ -270,7 +298,10 @@ def test_files_of_tables_with_losses_may_be_needed(lake: Path, capsys: pytest.Ca
     (lake / "customers/a.parquet").unlink()
     code, out, _ = scan(capsys, str(lake))
     assert code == 1
-    assert "1 file of tables with losses not included: repair these tables first" in out
+    assert (
+        "not included: 1 file and the noncurrent versions of tables with losses; they may be needed for repairs"
+        in out
+    )
 
 
 def test_a_new_loss_is_found(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
 from itertools import islice
@@ -36,6 +36,8 @@ class Frame:
     schema: pa.Schema
     source: Callable[[], Iterable[pa.RecordBatch]]
     columns: Sequence[str] = ()
+    owner: object = field(default=None, repr=False, compare=False)
+    """The lake of the rows: temporary results of a scan exist as long as it does."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches; only a few thousand rows are in memory at a time.
@@ -130,10 +132,13 @@ class Frame:
 
 
 def frame_of_rows(
-    schema: pa.Schema, rows: Callable[[], Iterable[dict[str, Any]]], columns: Sequence[str] = ()
+    schema: pa.Schema,
+    rows: Callable[[], Iterable[dict[str, Any]]],
+    columns: Sequence[str] = (),
+    owner: object = None,
 ) -> Frame:
     """Return a frame of dictionaries."""
-    return Frame(schema, lambda: _batched(rows(), schema), columns)
+    return Frame(schema, lambda: _batched(rows(), schema), columns, owner)
 
 
 def _batched(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

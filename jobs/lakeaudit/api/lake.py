@@ -15,7 +15,9 @@ from lakeaudit.api.explained import Explained
 from lakeaudit.api.frame import Frame, frame_of_rows
 from lakeaudit.api.plan import RepairPlan
 from lakeaudit.api.run import FINDING_COLUMNS, AuditRun, Names, filter_of, findings_of, names_of
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.errors import BadInput
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress, progress_on
@@ -45,6 +47,8 @@ class LakeHandle:
     lake_file: str
     clock: Callable[[], datetime] = field(default=_now, repr=False)
     progress: Progress = field(default_factory=SilentProgress, repr=False)
+    scanned: CommandResult | None = field(default=None, repr=False)
+    """The result of the scan that found the tables; its results are temporary. None: the lake has a lake file."""
 
     @property
     def name(self) -> str:
@@ -80,6 +84,7 @@ class LakeHandle:
             Busy: another command writes to the results.
             CannotPublish: the results cannot be written.
         """
+        self._require_history("audit")
         from lakeaudit.audit.plan import Options
         from lakeaudit.commands import audit as command
         from lakeaudit.formatting import in_utc
@@ -105,7 +110,7 @@ class LakeHandle:
 
     def runs(self) -> Frame:
         """Return all runs, oldest first."""
-        return frame_of_rows(RUNS, self._results().runs, RUN_COLUMNS)
+        return frame_of_rows(RUNS, self._results().runs, RUN_COLUMNS, self)
 
     def findings(
         self,
@@ -139,10 +144,9 @@ class LakeHandle:
         require_tables(self.config, results, run, chosen.tables)
         if files:
             require_last(results, run["run_id"])
-            return frame_of_rows(
-                FINDINGS, lambda: expand_groups(results, run["run_id"], chosen), FINDING_COLUMNS
-            )
-        return findings_of(results, run["run_id"], chosen)
+            rows = partial(expand_groups, results, run["run_id"], chosen)
+            return frame_of_rows(FINDINGS, rows, FINDING_COLUMNS, self)
+        return findings_of(results, run["run_id"], chosen, self)
 
     def discrepancies(
         self,
@@ -164,7 +168,7 @@ class LakeHandle:
         results, chosen = self._results(), filter_of(kinds, tables, severity, partitions)
         batches_in(self.config, results, state, chosen)
         rows = partial(batches_in, self.config, results, state, chosen)
-        return Frame(DISCREPANCIES, rows, DISCREPANCY_COLUMNS)
+        return Frame(DISCREPANCIES, rows, DISCREPANCY_COLUMNS, self)
 
     def coverage(self, run_id: str | None = None) -> Frame:
         """Return how many files of each table were judged; by default by the last run. See `AuditRun.coverage`."""
@@ -208,6 +212,7 @@ class LakeHandle:
         Raises:
             BadInput: an argument is not valid.
         """
+        self._require_history("check")
         from lakeaudit.api.checked import Checked
         from lakeaudit.commands import check as command
 
@@ -237,6 +242,7 @@ class LakeHandle:
             BadInput: there is no such kind, table or repair, or the plan changes too many files.
             CannotAudit: nothing was published yet, or the results cannot be read.
         """
+        self._require_history("plan")
         from lakeaudit.commands.repair import reconcile as command
 
         out = StringIO()
@@ -267,7 +273,16 @@ class LakeHandle:
     def _run(self, run_id: str, exit_code: int | None, warnings: tuple[str, ...] = ()) -> AuditRun:
         results = self._results()
         row = results.run(run_id)
-        return AuditRun(run_id, row, results, self.lake_file, self.tables, self.clock(), exit_code, warnings)
+        if self.scanned is not None:
+            exit_code, warnings = self.scanned.exit_code, self.scanned.warnings
+        return AuditRun(
+            run_id, row, results, self.lake_file, self.tables, self.clock(), exit_code, warnings, self
+        )
+
+    def _require_history(self, what: str) -> None:
+        if self.scanned is not None:
+            hint = "save a lake file (`save=`), open it with `lakeaudit.open`, and audit"
+            raise BadInput(what, "needs the results of audits, and a scan keeps none", hint)
 
     def _results(self) -> Results:
         return Results(self.config.results, clients_of(self.config), self.config.name)
@@ -288,7 +303,7 @@ def open(lake_file: str | os.PathLike[str], *, progress: bool = False) -> LakeHa
 
 
 def scan(
-    place: str | None = None,
+    place: str | os.PathLike[str] | None = None,
     *,
     catalog: str | None = None,
     endpoint: str | None = None,
@@ -298,7 +313,8 @@ def scan(
 ) -> LakeHandle:
     """Find the tables below a location or in a catalog, and judge them once, without a lake file.
 
-    The results are in a temporary folder, which is removed with the returned object.
+    The results are in a temporary folder, which is removed with the returned object and all that it returned. `run()`
+    has the exit code of the command, and names in `warnings` everything that was not judged.
 
     Args:
         place: s3://bucket/prefix, or a local folder.
@@ -317,13 +333,21 @@ def scan(
     from lakeaudit.commands.scan_output import LAKE_FILE
     from lakeaudit.commands.scan_scope import Request
 
-    location = None if place is None else place_of(place)
+    location = None if place is None else place_of(os.fspath(place))
     request = Request(location, endpoint, save=save, catalog=catalog, max_requests=max_requests)
     with ExitStack() as stack:
         judged = stack.enter_context(command.judge(request, _now, _progress(progress)))
-        handle = LakeHandle(judged.lake, save or LAKE_FILE, progress=_progress(progress))
-        weakref.finalize(handle, stack.pop_all().close)
+        found = command.result_of(judged, request)
+        name = save or LAKE_FILE
+        handle = LakeHandle(judged.lake, name, progress=_progress(progress), scanned=found)
+        weakref.finalize(handle, _remove, os.getpid(), stack.pop_all())
     return handle
+
+
+def _remove(process: int, results: ExitStack) -> None:
+    """Remove temporary results in the process that made them; a forked process leaves them."""
+    if os.getpid() == process:
+        results.close()
 
 
 def _progress(shown: bool) -> Progress:

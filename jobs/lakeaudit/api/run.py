@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ class AuditRun:
         run_id: id of the run in all result tables.
         row: its row of the table `runs`.
         exit_code: exit code of the command; None for a run that was read from the results.
-        warnings: lines about sources and checks.
+        warnings: lines about sources and checks, and for a scan about everything that was not judged.
     """
 
     run_id: str
@@ -42,6 +42,7 @@ class AuditRun:
     at: datetime = field(repr=False)
     exit_code: int | None = None
     warnings: tuple[str, ...] = ()
+    owner: object = field(default=None, repr=False, compare=False)
 
     @property
     def status(self) -> str:
@@ -60,11 +61,12 @@ class AuditRun:
     ) -> Frame:
         """Return the findings of the run, worst first; the arguments are those of `LakeHandle.findings`."""
         chosen = filter_of(kinds, tables, severity, partitions)
-        return findings_of(self.results, self.run_id, chosen)
+        return findings_of(self.results, self.run_id, chosen, self.owner)
 
     def coverage(self) -> Frame:
         """Return for each table and question how many files were judged, and why the others were not."""
-        return frame_of_rows(COVERAGE, lambda: self.results.coverage(self.run_id), COVERAGE_COLUMNS)
+        rows = partial(self.results.coverage, self.run_id)
+        return frame_of_rows(COVERAGE, rows, COVERAGE_COLUMNS, self.owner)
 
     def __str__(self) -> str:
         from lakeaudit.explain import text_output
@@ -84,9 +86,9 @@ class AuditRun:
         return gather(self.results, self.row, self.lake_file, self.at, WORST_SHOWN, names, drawn=False)
 
 
-def findings_of(results: Results, run_id: str, row_filter: RowFilter) -> Frame:
+def findings_of(results: Results, run_id: str, row_filter: RowFilter, owner: object) -> Frame:
     """Return the findings of a run as a frame, worst first."""
-    return Frame(FINDINGS, lambda: results.findings(run_id, row_filter), FINDING_COLUMNS)
+    return Frame(FINDINGS, partial(results.findings, run_id, row_filter), FINDING_COLUMNS, owner)
 
 
 def names_of(given: Names) -> tuple[str, ...]:

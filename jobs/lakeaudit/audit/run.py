@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,7 @@ from lakeaudit.collect.pointed_tables import catalog_sources, pointed_tables
 from lakeaudit.collect.read_sources import Observed, read_sources
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
+from lakeaudit.errors import AuditError
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.findings.finding_rows import RunStamp
@@ -119,7 +120,23 @@ def _opened_run(
         context = replace(
             context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
         )
-        yield _begin_run(_RunSetup(plan, stamp, context, clock, progress, con, check), past, still_ours)
+        run = _begin_run(_RunSetup(plan, stamp, context, clock, progress, con, check), past, still_ours)
+        with _recorded_failure(run):
+            yield run
+
+
+@contextmanager
+def _recorded_failure(run: "_Run") -> Iterator[None]:
+    """Write a failure of a run that has no final row yet to `runs` and the check file, as far as that is possible."""
+    try:
+        yield
+    except Exception as error:
+        what = str(error) if isinstance(error, AuditError) else f"unexpected {type(error).__name__}"
+        with suppress(Exception):  # the failure itself is raised
+            if run.past.again().run(run.setup.stamp.run_id)["status"] == "running":
+                run.writer.put_run(run.setup.run_row(error=what))
+                write_check_file(run.past, run.setup.plan.lake, run.setup.clock(), all_tables=False)
+        raise
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ MaxShare = Annotated[
         metavar="S",
         min=0,
         max=1,
-        help="Refuse a plan that changes at least 100 files of a table and more than this share (0 to 1) of its "
-        "files; default: `ceiling.share` of the lake file.",
+        help="Refuse a plan that changes more than this share (0 to 1) of the files of a table. Changes of fewer than "
+        "100 files of a table are never refused. Default: `ceiling.share` of the lake file.",
     ),
 ]
 
@@ -92,8 +92,8 @@ def plan(
 ) -> int:
     """Write a plan of repairs for open discrepancies.
 
-    The command changes nothing in the lake, with one exception: if `apply`, `undo` or `purge` was killed, it first
-    finishes or reverses the steps of that command. The plan can be applied for 24 hours.
+    The command changes nothing in the lake, with one exception: if an earlier `apply`, `undo` or `purge` was killed,
+    `plan` first finishes or reverses its steps. The plan can be applied for 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status

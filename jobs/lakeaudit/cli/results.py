@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load, now, results_of, say
+from lakeaudit.cli.frame import app, finish, load, now, results_of, say, warn
 from lakeaudit.cli.options import (
     By,
     Ids,
@@ -27,6 +27,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.kinds import SEVERITIES
 
 if TYPE_CHECKING:
+    from lakeaudit.commands.status import CommandResult
     from lakeaudit.results.read import RowFilter
 
 
@@ -41,7 +42,8 @@ def findings(
     files: Annotated[
         bool,
         typer.Option(
-            "--files", help="Print a row for each file of a finding about many files; only for the last run."
+            "--files",
+            help="If a finding is about many files, print a row for each of them. Only for the last run.",
         ),
     ] = False,
     format: RowFormat = "table",  # noqa: A002
@@ -245,7 +247,7 @@ def ack(lake: LakeFile, ids: Ids, reason: Reason, until: Until, by: By = None) -
 
     loaded = load(lake)
     ack = command.ack_of(by, reason, until)
-    return finish(command.acknowledge(loaded, results_of(loaded), ids, ack, now()))
+    return _finish_accepting(command.acknowledge(loaded, results_of(loaded), ids, ack, now()))
 
 
 @app.command()
@@ -254,7 +256,7 @@ def unack(lake: LakeFile, ids: Ids) -> int:
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
-    return finish(command.withdraw(loaded, results_of(loaded), ids, now()))
+    return _finish_accepting(command.withdraw(loaded, results_of(loaded), ids, now()))
 
 
 @app.command()
@@ -266,4 +268,11 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
-    return finish(command.baseline(loaded, results_of(loaded), command.ack_of(by, reason, until), now()))
+    return _finish_accepting(
+        command.baseline(loaded, results_of(loaded), command.ack_of(by, reason, until), now())
+    )
+
+
+def _finish_accepting(result: "CommandResult") -> int:
+    warn(result.warnings)
+    return finish(result.verdict, result.exit_code)

@@ -75,7 +75,8 @@ def scan(
             "--price",
             metavar="DOLLARS",
             min=0,
-            help="Storage price of a GiB for a month. It gives the cost of files that no table lists.",
+            help="Storage price of a GiB for a month: the cost of unneeded files is calculated with it. Default on "
+            "AWS: the list price of S3 Standard.",
         ),
     ] = None,
     max_requests: Annotated[
@@ -90,10 +91,10 @@ def scan(
 ) -> int:
     """Find and judge tables, without a lake file.
 
-    The command lists the location, or the tables of a catalog, reads the logs of all Delta, Iceberg and Hudi tables,
-    and prints lost and changed files, files that no table lists, and everything that was not judged. It writes nothing
-    except the file of --save. The exit codes are those of `audit`. Exit code 3 can also mean that folders could
-    not be searched.
+    The command lists the location (or the tables of a catalog) and reads the logs of all Delta, Iceberg and Hudi
+    tables. It prints lost and changed files, files that no table lists, and everything that was not judged. It writes
+    nothing except the file of --save. The exit codes are those of `audit`. Exit code 3 can also mean that folders could
+    not be searched, or that tables were not judged.
     """
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TextIO
 
@@ -92,11 +92,36 @@ def check(
         tables = _tables(lake, covered_tables(results, audits) if lake.finds_tables else {})
         selection = {pattern: tables.matching(pattern, regex) for pattern, regex in regexes.items()}
         names = list(dict.fromkeys(name for selected in selection.values() for name in selected))
-        answers = [answer_for(record, demand, now) for record in table_records(results, audits, names, now)]
+        records, moved = table_records(results, audits, names, now), _moved(lake, results)
+        answers = [answer_for(_with_doubt(each, moved.get(each.table)), demand, now) for each in records]
     except CannotAudit as error:
         return [_unknown(pattern, str(error)) for pattern in regexes]
-    unmatched = [pattern for pattern, selected in selection.items() if not selected]
-    return [*answers, *(_unknown(pattern, tables.reason(pattern, audits)) for pattern in unmatched)]
+    gone = sorted(name for name in tables.absent if any(re.match(regex, name) for regex in regexes.values()))
+    unmatched = [pattern for pattern, selected in selection.items() if not selected and pattern not in gone]
+    unknown = [*gone, *(pattern for pattern in unmatched if not _matches_any(regexes[pattern], gone))]
+    return [*answers, *(_unknown(name, tables.reason(name, audits)) for name in unknown)]
+
+
+def _matches_any(regex: str, names: Sequence[str]) -> bool:
+    return any(re.match(regex, name) for name in names)
+
+
+def _moved(lake: Lake, results: Results) -> dict[str, str]:
+    """Return the tables that the last audits read at other locations than the lake file names, with the reason."""
+    read: dict[str, set[str]] = {}
+    for row in results.states():
+        if row["standing"] == "read" and row["location"]:
+            read.setdefault(row["table_name"], set()).add(row["location"].rstrip("/"))
+    found = {}
+    for table in lake.tables:
+        own = {place.rstrip("/") for place in (table.location.uri, table.location.path_or_uri)}
+        if (places := read.get(table.name)) and own.isdisjoint(places):
+            found[table.name] = f"no audit has judged {table.location.uri}: the last one read {min(places)}"
+    return found
+
+
+def _with_doubt(record: TableRecord, doubt: str | None) -> TableRecord:
+    return record if doubt is None else replace(record, doubts=(*record.doubts, doubt))
 
 
 def _regex(pattern: str) -> str:

@@ -10,9 +10,10 @@ from typing import TextIO
 import pyarrow as pa
 
 from lakeaudit.advice.command_lines import operand
-from lakeaudit.commands.findings import locations, newer_failure, require_tables
+from lakeaudit.commands.findings import doubts_about, locations, options_of, require_tables
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput, one_line
+from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.formats.listing import Listing
 from lakeaudit.explain.formats.registry import FORMATS
@@ -54,11 +55,12 @@ def write(lake: Lake, results: Results, out: TextIO, request: Request, now: date
         columns=DISCREPANCIES.names,
         show=text_output.discrepancy,
         summary=summary,
-        command=f"lakeaudit discrepancies {operand(request.lake_file)} --state {request.state}",
+        command=f"lakeaudit discrepancies {operand(request.lake_file)} --state {request.state}"
+        + options_of(request.row_filter),
         run=run,
         coverage=partial(results.coverage, run["run_id"], request.row_filter.tables),
         locations=locations(lake, request.row_filter),
-        doubts=newer_failure(results, run),
+        doubts=doubts_about(lake, results, run, request.format, now),
         now=now,
     )
     return summary(FORMATS[request.format](rows, out, listing))
@@ -98,7 +100,7 @@ def _accepted(number: int, ack: Ack) -> str:
     return f"{count(number)} {noun} accepted until {day_end(ack.ack_until)}"
 
 
-def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> str:
+def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> CommandResult:
     """Accept these discrepancies until a time; return the verdict.
 
     Raises:
@@ -110,22 +112,22 @@ def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now:
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], ack)
         append_transitions(results, rows, ack, now)
-        warning = _check_file_warning(lake, results, now)
-    return warning + _accepted(len(rows), ack)
+        warnings = write_check_file(results, lake, now, all_tables=False)
+    return CommandResult(_accepted(len(rows), ack), 0, warnings=warnings)
 
 
-def withdraw(lake: Lake, results: Results, ids: Sequence[str], now: datetime) -> str:
+def withdraw(lake: Lake, results: Results, ids: Sequence[str], now: datetime) -> CommandResult:
     """End the acceptance of these discrepancies; return the verdict. Raises as `acknowledge`."""
     with leased(lake.results, clients_of(lake), "unack", SilentProgress()) as still_ours:
         results = results.leased_by(still_ours)
         rows = _rows(results, ids)
         put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
-        warning = _check_file_warning(lake, results, now)
+        warnings = write_check_file(results, lake, now, all_tables=False)
     noun = "discrepancy is" if len(rows) == 1 else "discrepancies are"
-    return f"{warning}{count(len(rows))} {noun} no longer accepted"
+    return CommandResult(f"{count(len(rows))} {noun} no longer accepted", 0, warnings=warnings)
 
 
-def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
+def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> CommandResult:
     """Accept every pending or open discrepancy; return the verdict. Raises as `acknowledge`."""
     _require_future(ack, now)
     results.published(None)
@@ -134,14 +136,8 @@ def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
         rows = results.unresolved()
         put_ack_on_all(results, ack)
         append_transitions(results, rows, ack, now)
-        warning = _check_file_warning(lake, results, now)
-    return warning + _accepted(len(rows), ack)
-
-
-def _check_file_warning(lake: Lake, results: Results, now: datetime) -> str:
-    """Rewrite the check file; return the line of a warning if it cannot be written, else an empty text."""
-    warnings = write_check_file(results, lake, now, all_tables=False)
-    return "".join(f"warning: {one_line(each)}\n" for each in warnings)
+        warnings = write_check_file(results, lake, now, all_tables=False)
+    return CommandResult(_accepted(len(rows), ack), 0, warnings=warnings)
 
 
 def _rows(results: Results, ids: Sequence[str]) -> list[Row]:

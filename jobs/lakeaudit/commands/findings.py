@@ -16,7 +16,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.formats.listing import Listing, Row
 from lakeaudit.explain.formats.registry import FORMATS
-from lakeaudit.formatting import number, second, visible
+from lakeaudit.formatting import duration, number, second, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, RowFilter
@@ -72,11 +72,12 @@ def _listing(lake: Lake, results: Results, run: dict[str, Any], request: Request
         columns=FINDINGS.names,
         show=RowPrinter(request.lake_file, results, samples),
         summary=summary,
-        command=f"lakeaudit findings {operand(request.lake_file)}",
+        command=f"lakeaudit findings {operand(request.lake_file)} {option('--run-id', id_)}"
+        + options_of(request.row_filter),
         run=run,
         coverage=partial(results.coverage, id_, request.row_filter.tables),
         locations=locations(lake, request.row_filter),
-        doubts=newer_failure(results, run) if request.run_id is None else (),
+        doubts=doubts_about(lake, results, run, request.format, now) if request.run_id is None else (),
         now=now,
     )
 
@@ -87,12 +88,18 @@ def locations(lake: Lake, row_filter: RowFilter) -> dict[str, str]:
     return {table.name: table.location.uri for table in lake.tables if not names or table.name in names}
 
 
-def newer_failure(results: Results, run: dict[str, Any]) -> tuple[str, ...]:
-    """Return a line about a run that failed after this one, with its error."""
-    newer = results.failed_since(run)
-    if newer is None:
-        return ()
-    return (visible(f"the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}"),)
+def doubts_about(
+    lake: Lake, results: Results, run: dict[str, Any], form: str, now: datetime
+) -> tuple[str, ...]:
+    """Return lines about a run that failed after this one and, in formats for CI systems, about the age of this one."""
+    newer, age = results.failed_since(run), now - run["as_of"]
+    doubts = []
+    if newer is not None:
+        why = newer["error"] or "the cause is not known"
+        doubts.append(visible(f"the newer run {newer['run_id']} failed: {why}"))
+    if age > lake.overdue and form not in ("table", "csv", "jsonl"):
+        doubts.append(f"the audit is {duration(age)} old, and `overdue` is {duration(lake.overdue)}")
+    return tuple(doubts)
 
 
 def _no_such_partition(row_filter: RowFilter, number: int) -> tuple[str, ...]:
@@ -175,3 +182,14 @@ def row_filter_of(
         if unknown := set(given) - set(known):
             raise BadInput(name, f"no {noun} {', '.join(sorted(unknown))}", f"one of {', '.join(known)}")
     return RowFilter(kinds, tables, severities, [each.strip("/") for each in partitions])
+
+
+def options_of(row_filter: RowFilter) -> str:
+    """Return the options of a command that select these rows, each after a space."""
+    chosen = {
+        "--kind": row_filter.kinds,
+        "--table": row_filter.tables,
+        "--severity": row_filter.severities,
+        "--partition": row_filter.partitions,
+    }
+    return "".join(f" {option(name, value)}" for name, values in chosen.items() for value in values)

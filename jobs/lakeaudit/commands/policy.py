@@ -12,6 +12,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput, one_line
 from lakeaudit.formatting import count, number
 from lakeaudit.grants import Grant
+from lakeaudit.keys import GOOGLE
 from lakeaudit.permissions import cloudformation
 from lakeaudit.permissions.lakes import audit_grants, reconcile_grants, scan_grants, scan_grants_at
 from lakeaudit.permissions.policies import INLINE, MANAGED, Permissions, permissions_of, size_of
@@ -65,6 +66,10 @@ def _is_place(request: Request) -> bool:
     if is_place and request.task != "scan":
         raise BadInput(
             request.target, "is a location and not a lake file", "name a lake file, or add `--for scan`"
+        )
+    if request.target.startswith(GOOGLE):
+        raise BadInput(
+            request.target, "is not in AWS, so no IAM policy applies", "give the rights in that cloud"
         )
     return is_place
 

@@ -19,7 +19,9 @@ from lakeaudit.commands.scan_versions import noncurrent_versions
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
+from lakeaudit.formatting import visible
 from lakeaudit.gates.expectation_suites import Broken
+from lakeaudit.judged import CONTENT
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.connections.request_budget import RequestBudget
@@ -56,10 +58,8 @@ def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -
     with progress.stage("find tables") as log:
         scope = _scope(request, budget, clock())
         log.note(**scope.counts)
-    if request.save:
-        own = str(Path.cwd() / "lakeaudit-results")
-        results = results_beside(request.place, Path.cwd()) if request.place else own
-        write_new_lake_file(request.save, scope.saved_text(results), option="--save")
+    if request.save and Path(request.save).exists():
+        raise BadInput(request.save, "exists already", "name another file with --save")
     with (
         TemporaryDirectory(prefix="lakeaudit-scan-", dir=scratch_root()) as folder,
         at_interrupt(partial(rmtree, folder)),
@@ -67,6 +67,10 @@ def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -
         lake = _lake_in(Path(folder), scope)
         clients = _limited(clients_of(lake), budget)
         outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates)
+        if request.save:
+            own = str(Path.cwd() / "lakeaudit-results")
+            results = results_beside(request.place, Path.cwd()) if request.place else own
+            write_new_lake_file(request.save, scope.saved_text(results), option="--save")
         yield Judged(scope, lake, outcome, clients, budget)
 
 
@@ -82,13 +86,31 @@ def run(request: Request, *, clock: Callable[[], datetime], progress: Progress, 
         page = gather(
             results, results.run(outcome.run_id), lake_file, clock(), WORST_SHOWN, names, drawn=False
         )
+        losing = {row["table_name"] for row in page.totals if row["severity"] == "critical"}
         with progress.stage("count noncurrent versions"):
-            noncurrent = noncurrent_versions([table.location for table in tables], judged.clients)
-    requests = judged.budget.sent or None
-    verdict = print_result(Scanned(request, judged.scope, page, len(tables), noncurrent, requests), out)
-    left_out = 0 if judged.scope.is_whole else 3
+            places = [table.location for table in tables if table.name not in losing]
+            noncurrent = noncurrent_versions(places, judged.clients)
+    left_out = (*judged.scope.left_out, *not_judged(judged.outcome))
+    scanned = Scanned(
+        request, judged.scope, page, len(tables), noncurrent, judged.budget.sent or None, left_out
+    )
+    return replace(result_of(judged, request), verdict=print_result(scanned, out), warnings=outcome.warnings)
+
+
+def result_of(judged: Judged, request: Request) -> CommandResult:
+    """Return the exit code of a scan; the warnings name everything that was not judged."""
+    unjudged = (*not_judged(judged.outcome),)
+    left_out = 3 if unjudged or not judged.scope.is_whole else 0
+    outcome = judged.outcome
     code = highest(outcome.exit_code, left_out, 1 if fails(outcome.pressing, request.fail_on) else 0)
-    return CommandResult(verdict, code, warnings=outcome.warnings)
+    return CommandResult("", code, warnings=(*judged.scope.left_out, *unjudged, *outcome.warnings))
+
+
+def not_judged(outcome: "Outcome") -> Iterator[str]:
+    """Yield a line for each table whose files were not compared with any list of files."""
+    for name, axes in outcome.summary["coverage"].items():
+        if CONTENT in axes and axes[CONTENT]["status"] == "off":
+            yield f"not judged: {visible(name)}: {axes[CONTENT]['reason'] or 'no list of its files is known'}"
 
 
 def _scope(request: Request, budget: RequestBudget, now: datetime) -> ScanScope:

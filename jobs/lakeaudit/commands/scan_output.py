@@ -35,6 +35,7 @@ class Scanned:
     tables: int
     noncurrent: NoncurrentVersions
     requests: int | None
+    left_out: tuple[str, ...]
 
 
 def print_result(scanned: Scanned, out: TextIO) -> str:
@@ -45,11 +46,13 @@ def print_result(scanned: Scanned, out: TextIO) -> str:
     verdict = text_output.verdict_line(scanned.page)
     if not scanned.scope.is_searched:
         verdict += "; the location was not searched completely"
+    elif scanned.left_out:
+        verdict += "; not everything was judged"
     if scanned.request.format == "json":
         print(json.dumps(_as_json(scanned, verdict), default=str), file=out)
         return verdict
     console = console_on(out)
-    left_out = [*scanned.scope.left_out, *_not_counted(scanned)]
+    left_out = [*scanned.left_out, *_not_counted(scanned)]
     text_output.scan(console, scanned.page, _unlisted_lines(scanned), left_out, _next_commands(scanned))
     return verdict
 
@@ -101,8 +104,13 @@ def _unlisted_lines(scanned: Scanned) -> Iterator[str]:
         yield f"together at most {cost:,.2f} dollars a month at {which}"
     if unlisted.unknown:
         yield f"{number(unlisted.unknown, 'file')} of unknown size not included"
-    if unlisted.doubtful:
-        yield f"{number(unlisted.doubtful, 'file')} of tables with losses not included: repair these tables first"
+    if any(row["severity"] == "critical" for row in scanned.page.totals):
+        what = (
+            f"{number(unlisted.doubtful, 'file')} and the noncurrent versions"
+            if unlisted.doubtful
+            else "versions"
+        )
+        yield f"not included: {what} of tables with losses; they may be needed for repairs"
     if not unlisted.kinds and not unlisted.doubtful and not noncurrent.files:
         yield "none found; files that are too young to judge do not count"
 
@@ -148,7 +156,7 @@ def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
         "noncurrent_bytes": noncurrent.bytes,
         "unlisted_dollars_a_month": None if cost is None else round(cost, 2),
         "judged": {row["table_name"]: row["status"] for row in page.coverage if row["axis"] == "content"},
-        "left_out": [*scanned.scope.left_out, *_not_counted(scanned)],
+        "left_out": [*scanned.left_out, *_not_counted(scanned)],
         "requests": scanned.requests,
     }  # fmt: skip
 

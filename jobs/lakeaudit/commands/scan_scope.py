@@ -157,13 +157,15 @@ def _entry_of(text: str, env: Collection[str]) -> tuple[str, list[str]]:
         port = url.port
     except ValueError:
         raise BadInput("--catalog", "is not the address of a catalog", _CATALOGS) from None
+    if url.username is not None or url.query or url.fragment:
+        raise BadInput("--catalog", "is not the address of a catalog", _CATALOGS)
     if url.scheme == "glue" and not url.path.strip("/"):
         return "glue", [f"databases: [{yaml_text(url.netloc)}]"] if url.netloc else []
     if url.scheme == "hive" and url.hostname and port:
         database = url.path.strip("/")
-        entry = [f"uri: {yaml_text(f'thrift://{url.hostname}:{port}')}"]
+        entry = [f"uri: {yaml_text(f'thrift://{url.netloc}')}"]
         return "hive", [*entry, *([f"databases: [{yaml_text(database)}]"] if database else [])]
-    if url.scheme in ("http", "https") and url.hostname and url.username is None:
+    if url.scheme in ("http", "https") and url.hostname:
         named = {"bearer_env": TOKEN, "credential_env": CREDENTIAL}
         secret = [f"{key}: {name}" for key, name in named.items() if name in env]
         return "iceberg_rest", [f"uri: {yaml_text(text)}", *secret[:1]]

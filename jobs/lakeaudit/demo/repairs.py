@@ -151,8 +151,10 @@ class RepairOutcome:
         if not rest:
             return ": each had a step that was applied"
         if rest == self.resolved_beside:
-            own = f"{count(self.resolved_by_step)} by their own steps"
-            return f": {own}, and {count(rest)} by a step for the same file or folder"
+            own = f"{count(self.resolved_by_step)} had a step of their own"
+            return (
+                f": {own}, and {count(rest)} by the step of another discrepancy about the same file or folder"
+            )
         return f", {count(rest)} of them without an applied step of their own"
 
     @property
@@ -185,7 +187,7 @@ def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> Sequence
     whose = f"{number(len(named), 'table')} may list {files}, and could not be read completely before the first step"
     return (
         f"{count(n)} {steps} not applied (status `unknown`): {whose}:",
-        *(f"  {table}: {why}" for table, why in sorted(named.items())),
+        *(f"- {table}: {why}" for table, why in sorted(named.items())),
     )
 
 

@@ -452,7 +452,7 @@ class Doubt:
 
 def not_all_listed(kind: str) -> str:
     """Return the reason for a table whose state, read from its manifest of a kind, is not complete."""
-    return f"the {kind} manifest of the table is possibly incomplete"
+    return f"the {kind} manifest of the table may be incomplete"
 
 
 @dataclass(frozen=True)

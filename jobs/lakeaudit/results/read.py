@@ -98,9 +98,9 @@ class Results(ResultTables):
         return run if run is not None and _wrote_findings(run) else self.published(run_id)
 
     def failed_since(self, run: Row) -> Row | None:
-        """Return the last run if it finished after `run`, failed, and wrote no findings."""
+        """Return the last run that finished after `run` and failed."""
         later = [each for each in self.runs() if _order(each) > _order(run) and each["status"] == "failed"]
-        return later[-1] if later and not _wrote_findings(later[-1]) else None
+        return later[-1] if later else None
 
     def run(self, run_id: str) -> Row:
         """Return the row of one run, finished or not.

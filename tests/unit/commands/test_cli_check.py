@@ -133,7 +133,7 @@ SITUATIONS = (
         runs=(audit(), audit("r2", "suspect", 1, error="9 of 10 absent")), coverage=(content(), content(run_id="r2")),
     ),
     Situation(
-        "suspect, and another table audited since", "unknown", "the evidence of its last audit (r2) is suspect",
+        "suspect, and another table audited since", "unknown", "the last audit (r2) has suspect evidence",
         runs=(audit("r2", "suspect"), audit("r3", hours=1)), coverage=(content(run_id="r2"), content("returns", "r3")),
     ),
     Situation(
@@ -460,14 +460,16 @@ class Interrupted(Results):
         yield from batches
 
 
-@pytest.mark.parametrize(("after", "answer"), [(1, "discrepancies"), (2, "discrepancies"), (3, "ok")])
+@pytest.mark.parametrize(
+    ("after", "answer"), [(1, "discrepancies"), (2, "discrepancies"), (3, "ok"), (4, "ok")]
+)
 def test_while_an_audit_publishes(lake: str, place: Location, after: int, answer: str) -> None:
     """A check never calls a run ok whose fault it has not read: `ok` is only ever as of the run before."""
     publish(place, runs=[audit()], coverage=[content()], discrepancies=[fault(key="old", state="resolved")])
     results = Interrupted(place, Clients(), LAKE)
     results.after = after
     (each,) = check(load_lake(lake, {}), results, ["orders"], Demand(timedelta(hours=36)), NOW)
-    assert (results.reads, each.answer, each.record.run_id) == (3, answer, "r1")
+    assert (results.reads, each.answer, each.record.run_id) == (4, answer, "r1")
     (each,) = check(load_lake(lake, {}), results.again(), ["orders"], Demand(timedelta(hours=36)), NOW)
     assert (each.answer, each.record.run_id) == ("discrepancies", "r2")
 
@@ -478,3 +480,25 @@ def test_a_running_audit_and_its_lease_do_not_stop_a_check(
     publish(place, runs=[audit(), audit("r2", "running", 0)], coverage=[content()])
     with leased(place, Clients(), "nightly", SilentProgress()):
         assert answers(capsys, lake, "--table", "orders")[0] == 0
+
+
+def test_a_mistyped_name_does_not_blame_the_results(lake: str, place: Location) -> None:
+    publish(place, runs=[audit()], coverage=[content()], discrepancies=[fault()])
+    (each,) = check(
+        load_lake(lake, {}), Results(place, Clients(), LAKE), ["typo"], Demand(timedelta(hours=36)), NOW
+    )
+    assert (each.answer, each.reasons[0].startswith("no table has this name")) == ("unknown", True)
+
+
+@pytest.mark.parametrize(("table", "answer"), [("returns", "unknown"), ("orders", "ok")])
+def test_a_failed_audit_leaves_a_doubt_until_an_audit_judges_the_table(
+    lake: str, place: Location, table: str, answer: str
+) -> None:
+    runs = [audit(), audit("r2", "failed", 1), audit("r3", hours=0)]
+    publish(place, runs=runs, coverage=[content(), content(table, "r3", hours=0)])
+    results = Results(place, Clients(), LAKE)
+    (each,) = check(load_lake(lake, {}), results, ["orders"], Demand(timedelta(hours=36)), NOW)
+    assert each.answer == answer
+    assert [reason.partition(":")[0] for reason in each.reasons] == (
+        ["the last audit (r2) failed"] if answer == "unknown" else []
+    )

@@ -234,7 +234,7 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         "The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2.",
         "A person has to decide about 4 other findings, and about a part of 1 finding that has a step.",
         f"The plan restores 2 of the 3 {files} that can be restored. {other} about the other 1:",
-        "  t: torn",
+        "- t: torn",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
         "The next audit resolved 2 discrepancies, 1 of them without an applied step of their own.",
@@ -272,8 +272,11 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
             "2 steps that hide a file or remove an entry were not applied (status `unknown`): 2 tables may list one of "
             "these files, and could not be read completely before the first step:"
         ),
-        "  t: torn",
-        "  u: no log; repeat the command",
-        "The next audit resolved 3 discrepancies: 1 by their own steps, and 2 by a step for the same file or folder.",
+        "- t: torn",
+        "- u: no log; repeat the command",
+        (
+            "The next audit resolved 3 discrepancies: 1 had a step of their own, and 2 by the step of another "
+            "discrepancy about the same file or folder."
+        ),
         "After the undo, an audit reported the same 4 findings as before the repair.",
     ]

@@ -17,6 +17,8 @@ from tests.builders.containerfile import ROOT
 BOARD = json.loads((ROOT / "conf" / "grafana" / "lakeaudit.json").read_text())
 (GROUP,) = yaml.safe_load((ROOT / "conf" / "prometheus" / "alerts.yml").read_text())["groups"]
 RULES = GROUP["rules"]
+OF_PROMETHEUS = {"up"}
+"""Metrics that Prometheus makes itself."""
 TARGETS = [target for panel in BOARD["panels"] for target in panel["targets"]]
 OF_TARGETS = {"instance", "job"}
 """Labels that Prometheus adds."""
@@ -39,6 +41,7 @@ def faults(text: str) -> list[str]:
     found = []
     selectors = [node for node in nodes(text) if isinstance(node, promql.VectorSelector)]
     labels = {"lake", *(label for each in selectors for label in METRICS.get(each.name or "", ((), ""))[0])}
+    selectors = [each for each in selectors if each.name not in OF_PROMETHEUS]
     found += [f"metric {each.name}" for each in selectors if each.name not in METRICS]
     found += [f"by {label}" for label in by_labels(text) if label not in labels]
     for each in selectors:
@@ -82,7 +85,9 @@ def by_labels(text: str) -> list[str]:
 def exported_labels(text: str) -> set[str]:
     """Labels that a result of the query has."""
     selectors = [node for node in nodes(text) if isinstance(node, promql.VectorSelector)]
-    every = {"lake", *OF_TARGETS}.union(*(METRICS[each.name][0] for each in selectors if each.name))
+    every = {"lake", *OF_TARGETS}.union(
+        *(METRICS[each.name][0] for each in selectors if each.name in METRICS)
+    )
     return {*by_labels(text)} or every
 
 

@@ -116,8 +116,10 @@ def _table(table: coverage_view.Judged) -> TableCoverage:
     gaps = tuple(_gaps(table))
     if table.standing != WHOLE and not gaps:
         gaps = (coverage_view.STANDINGS[table.standing],)
-    state = NOT_JUDGED if table.standing == NOTHING else PARTLY_JUDGED if gaps else JUDGED
-    return TableCoverage(table.name or formatting.NO_TABLE, state, table.files, judged, gaps)
+    files = sum(content.counts.values()) if content else 0
+    nothing = NOTHING in (table.standing, content.state if content else "")
+    state = NOT_JUDGED if nothing else PARTLY_JUDGED if gaps else JUDGED
+    return TableCoverage(table.name or formatting.NO_TABLE, state, files, judged, gaps)
 
 
 def _gaps(table: coverage_view.Judged) -> Iterator[str]:

@@ -32,12 +32,20 @@ _LEDGER = ("table_name", "severity", "state", "ack_until", "discrepancy_id")
 class Audits:
     """The published audits as of `since` or later, newest first, and at least the last one.
 
-    `doubt` is why the last finished audit leaves doubts about every table; empty: it does not.
+    `doubtful` is the newest finished audit that failed or has suspect evidence, if any: it leaves a
+    doubt about every table that no later audit has judged.
     """
 
     published: tuple[Row, ...]
     since: datetime
-    doubt: str = ""
+    doubtful: tuple[Row, ...] = ()
+
+    def doubt(self, judged_by: Row | None) -> str:
+        """Return the doubt that the last audits leave about a table; empty: an audit after them has judged it."""
+        last = next(iter(self.doubtful), None)
+        if last is None or (judged_by is not None and _order(judged_by) >= _order(last)):
+            return ""
+        return _doubt(last)
 
 
 @dataclass(frozen=True)
@@ -76,15 +84,18 @@ def read_audits(results: Results, since: datetime) -> Audits:
     """
     batches = results.batches("runs", pc.field("finished_at").is_valid(), _RUN)
     runs = [row for batch in batches for row in batch.to_pylist()]
-    runs.sort(key=lambda run: (run["finished_at"], run["run_id"]), reverse=True)
+    runs.sort(key=_order, reverse=True)
     published = [run for run in runs if run["status"] in PUBLISHED]
     recent = [run for run in published[1:] if run["as_of"] >= since]
-    return Audits((*published[:1], *recent), since, _doubt(runs[0]) if runs else "")
+    doubtful = [run for run in runs if run["status"] in ("failed", "suspect")]
+    return Audits((*published[:1], *recent), since, (*doubtful[:1],))
+
+
+def _order(run: Row) -> tuple[datetime, str]:
+    return run["finished_at"], run["run_id"]
 
 
 def _doubt(last: Row) -> str:
-    if last["status"] not in ("failed", "suspect"):
-        return ""
     what = "failed" if last["status"] == "failed" else "has suspect evidence"
     return f"the last audit ({last['run_id']}) {what}" + (
         f": {one_line(last['error'], 300)}" if last["error"] else ""
@@ -155,20 +166,21 @@ def _is_part(reason: str) -> bool:
 
 def _judged(audit: tuple[Row, Row] | None, audits: Audits) -> dict[str, Any]:
     """Return the columns of a record about the last audit of a table."""
-    doubts = [audits.doubt] if audits.doubt else []
+    later = audits.doubt(audit[0] if audit else None)
+    doubts = [later] if later else []
     if audit is None:
         none = f"no audit since {second(audits.since)} judged the table"
         return {"doubts": (*doubts, none if audits.published else "no audit was published")}
     run, row = audit
     share, doubt = _share(row)
-    suspect = run["status"] == "suspect" and f"the evidence of its last audit ({run['run_id']}) is suspect"
+    suspect = _doubt(run) if run["status"] == "suspect" else ""
     return {
         "run_id": run["run_id"],
         "as_of": run["as_of"],
         "through": row["storage_cut_from"],
         "judged_share": share,
         "remark": row["reason"] or "",
-        "doubts": (*doubts, *filter(None, (doubt, "" if audits.doubt else suspect))),
+        "doubts": (*doubts, *filter(None, (doubt, suspect))),
     }
 
 
@@ -193,6 +205,8 @@ _STATES = {
 
 def _unresolved(results: Results, tables: Sequence[str], now: datetime) -> dict[str, dict[str, Any]]:
     """Return by table the columns of a record about unresolved discrepancies."""
+    if not tables:
+        return {}
     condition = pc.field("state").isin(UNRESOLVED) & pc.field("table_name").isin(list(tables))
     records: dict[str, dict[str, Any]] = {}
     for batch in results.batches("discrepancies", condition, _LEDGER, rows=1 << 16):

@@ -313,10 +313,10 @@ def _before_all(read: TableReading, row: Mapping[str, Any]) -> Witness:
 
 
 def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness:
+    have = "has" if row["files"] == 1 else "have"
     words = (
-        f"the timeline has no write and no rollback with the instant {begin}, but {number(row['files'], 'data file')} "
-        f"{'has' if row['files'] == 1 else 'have'} this instant in the name; if the write had only failed, the "
-        "timeline would contain its requested file or its rollback"
+        f"{number(row['files'], 'data file')} {have} the instant {begin} in the name, but the timeline has no write "
+        "and no rollback with this instant; a write that failed would have left a `.requested` file or a rollback"
     )
     subject = timeline_of(read.found.table.location, read.config).join(f"{begin}.commit").uri
     stake, sample = Stake(row["files"], None, row["bytes"]), tuple(row["sample"])
