@@ -86,7 +86,7 @@ def exported_labels(text: str) -> set[str]:
     """Labels that a result of the query has."""
     selectors = [node for node in nodes(text) if isinstance(node, promql.VectorSelector)]
     every = {"lake", *OF_TARGETS}.union(
-        *(METRICS[each.name][0] for each in selectors if each.name in METRICS)
+        *(METRICS[each.name][0] for each in selectors if each.name and each.name in METRICS)
     )
     return {*by_labels(text)} or every
 
