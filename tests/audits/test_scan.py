@@ -1,6 +1,7 @@
 """`lakeaudit scan` judges the tables below a location once, and leaves nothing behind."""
 
 import json
+import os
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -262,6 +263,23 @@ def request(**given: Any) -> Request:
 )
 def test_prices_are_those_of_s3_or_given(asked: Request, size: int, cost: float | None) -> None:
     assert dollars(asked, size) == cost
+
+
+def test_a_table_inside_of_a_table_is_named_and_is_not_ok(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Partition folders are not searched, so the scan does not judge a table in one."""
+    Log(lake / "customers/day=1/inner").commit(0, *BORN, add("lost.parquet", size=100), when=LONG_AGO)
+    code, out, err = scan(capsys, str(lake), "--format", "json")
+    assert code == 3, err
+    assert [line for line in json.loads(out)["left_out"] if "day=1/inner is a table of its own" in line]
+
+
+def test_a_folder_whose_name_is_not_utf8_is_named(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (lake / "sales" / os.fsdecode(b"\xff\xfebad")).mkdir()
+    code, out, err = scan(capsys, str(lake), "--format", "json")
+    assert code == 3, err
+    assert any(line.endswith("its name is not UTF-8") for line in json.loads(out)["left_out"])
 
 
 def test_everything_that_is_not_judged_is_named(

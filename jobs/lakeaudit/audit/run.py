@@ -53,6 +53,7 @@ from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows, task_connection
+from lakeaudit.runtime.interrupt import was_interrupted
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.schemas import STATES
 
@@ -131,6 +132,8 @@ def _recorded_failure(run: "_Run") -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if not isinstance(error, AuditError) and was_interrupted():
+            raise
         what = str(error) if isinstance(error, AuditError) else f"unexpected {type(error).__name__}"
         with suppress(Exception):  # the failure itself is raised
             if run.past.again().run(run.setup.stamp.run_id)["status"] == "running":

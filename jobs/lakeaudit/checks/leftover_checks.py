@@ -20,6 +20,9 @@ from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
+NOT_JUDGED = "its files are not judged"
+"""End of the warning about a table that only discovery knows."""
+
 
 @dataclass(frozen=True)
 class LeftoverChecks:
@@ -138,6 +141,6 @@ def _unnamed_warnings(roots: Sequence[UnnamedRoot]) -> Iterator[str]:
                 f" a table with this location and manifests: [{{kind: {root.formats[0]}}}]"
             )
         else:
-            yield f"{root.place.uri} is a table of its own that the lake file does not name: its files are not judged"
+            yield f"{root.place.uri} is a table of its own that the lake file does not name: {NOT_JUDGED}"
     if len(roots) > NAMED:
         yield f"and {len(roots) - NAMED} more such tables"

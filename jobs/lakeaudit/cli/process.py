@@ -20,7 +20,7 @@ from lakeaudit.runtime.console import NO_COLOR as NO_COLOR_VARIABLE
 from lakeaudit.runtime.console import has_color
 from lakeaudit.runtime.extras import explain_missing
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
-from lakeaudit.runtime.interrupt import end_on_interrupt
+from lakeaudit.runtime.interrupt import end_on_interrupt, was_interrupted
 
 COMMANDS = (audits, results, reconcile, setup)
 """Modules whose functions are the application's commands, in the order of its help."""
@@ -94,6 +94,8 @@ def _failed(error: BaseException) -> int:
         return say(str(error), error.exit_code)
     if isinstance(error, TyperException):
         return say(f"{error.format_message()} See {_help_of(error)}.", 2)
+    if was_interrupted():
+        return say(_INTERRUPTED, INTERRUPTED)
     first = one_line(next(iter(str(error).splitlines()), ""), 200)
     message = f"unexpected {type(error).__name__}: {first}; please report it with the traceback of --debug"
     return say(message, 70)

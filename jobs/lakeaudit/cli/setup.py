@@ -75,6 +75,7 @@ def scan(
             "--price",
             metavar="DOLLARS",
             min=0,
+            max=1_000_000,
             help="Storage price of a GiB for a month: the cost of unneeded files is calculated with it. Default on "
             "AWS: the list price of S3 Standard.",
         ),

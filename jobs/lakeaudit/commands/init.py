@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -136,7 +136,7 @@ class _Search:
             return
         self.searched += 1
         try:
-            names = [name for name in folders(self.clients, folder) if name and not _is_link(folder, name)]
+            names = [*self._readable(folder, folders(self.clients, folder))]
             formats = formats_of(self.clients, folder, names)
         except SourceError as error:
             if folder == self.place:
@@ -154,6 +154,24 @@ class _Search:
         own = {"metadata"} if formats else set()
         self.skipped += 0 if within else len(names) - len(below)
         yield from ((folder.join(name), within) for name in below if name not in own)
+
+    def _readable(self, folder: Location, names: Iterable[str]) -> Iterator[str]:
+        """Yield the names of subfolders that can be searched; empty names, as in `a//b`, count as skipped."""
+        for name in names:
+            if not name:
+                self.skipped += 1
+            elif not _is_utf8(name):
+                self.unreadable[folder.join(name)] = "its name is not UTF-8"
+            elif not _is_link(folder, name):
+                yield name
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_link(folder: Location, name: str) -> bool:

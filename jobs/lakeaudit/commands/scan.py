@@ -11,6 +11,7 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
 
+from lakeaudit.checks.leftover_checks import NOT_JUDGED
 from lakeaudit.commands.audit import WORST_SHOWN, fails, highest, run_audit
 from lakeaudit.commands.init import results_beside, write_new_lake_file
 from lakeaudit.commands.scan_output import LAKE_FILE, Scanned, print_result
@@ -107,10 +108,11 @@ def result_of(judged: Judged, request: Request) -> CommandResult:
 
 
 def not_judged(outcome: "Outcome") -> Iterator[str]:
-    """Yield a line for each table whose files were not compared with any list of files."""
+    """Yield a line for each table whose files were not compared with any list of files, and for tables in tables."""
     for name, axes in outcome.summary["coverage"].items():
         if CONTENT in axes and axes[CONTENT]["status"] == "off":
             yield f"not judged: {visible(name)}: {axes[CONTENT]['reason'] or 'no list of its files is known'}"
+    yield from (visible(line) for line in outcome.warnings if line.endswith(NOT_JUDGED))
 
 
 def _scope(request: Request, budget: RequestBudget, now: datetime) -> ScanScope:

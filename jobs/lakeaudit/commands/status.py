@@ -19,7 +19,7 @@ from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
-from lakeaudit.runtime.interrupt import was_terminated
+from lakeaudit.runtime.interrupt import was_interrupted, was_terminated
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def failure(error: BaseException) -> Failure:
         error = no_room(named_place(error), error)
     if isinstance(error, AuditError):
         return {"exit_code": error.exit_code, "error": str(error), "retry": error.retryable}
-    if isinstance(error, KeyboardInterrupt):
-        return {"exit_code": INTERRUPTED, "error": type(error).__name__, "retry": was_terminated()}
+    if isinstance(error, KeyboardInterrupt) or was_interrupted():
+        return {"exit_code": INTERRUPTED, "error": KeyboardInterrupt.__name__, "retry": was_terminated()}
     return {"exit_code": 70, "error": type(error).__name__, "retry": False}
 
 

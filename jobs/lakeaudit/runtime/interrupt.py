@@ -18,9 +18,18 @@ PATIENCE = 1.0
 LAST_ACTS = 0.6
 """Seconds for all registered last acts."""
 
+NOTICED = 0.05
+"""Seconds until the thread that waits for signals has certainly read one."""
+
+_received = Event()
 _acts: list[Callable[[], object]] = []
 _SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _terminated = Event()
+
+
+def was_interrupted() -> bool:
+    """Return whether Ctrl-C or SIGTERM has just ended a call, which a library may report as an error of its own."""
+    return _received.wait(NOTICED)
 
 
 def was_terminated() -> bool:
@@ -59,6 +68,7 @@ def _terminate(*_: object) -> NoReturn:
 def _wait(reader: int, message: str, code: int) -> None:
     while _SIGNALS.isdisjoint(received := os.read(reader, 64)):
         pass
+    _received.set()
     if signal.SIGTERM in received:  # the main thread may be unable to run its handler
         _terminated.set()
     time.sleep(PATIENCE)

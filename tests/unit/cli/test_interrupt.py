@@ -48,6 +48,12 @@ def count(**_):
     with duck.task_connection() as con:
         duck.rows_of(duck.query(con, "SELECT sum(hash(range)) AS n FROM range(10000000000000)"))
 
+def wrap(**_):
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:  # as DuckDB does, where the signal arrives in a call of Python
+        raise ValueError("Table with name rows_0 does not exist!") from None
+
 def session(*_):
     time.sleep(60)
 
@@ -74,6 +80,7 @@ WAITS = [
     pytest.param("read", ["--live"], signal.SIGTERM, id="reading, SIGTERM"),
     pytest.param("look", ["--live"], signal.SIGINT, id="live check"),
     pytest.param("start_spark", [], signal.SIGINT, id="Spark start"),
+    pytest.param("wrap", ["--live"], signal.SIGTERM, id="a library's own error"),
     pytest.param("read_table", ["--live"], signal.SIGINT, id="delta-rs", marks=pytest.mark.soak),
     pytest.param("read_table", ["--live"], signal.SIGTERM, id="delta-rs, SIGTERM", marks=pytest.mark.soak),
     pytest.param("count", ["--live"], signal.SIGINT, id="DuckDB", marks=pytest.mark.soak),
