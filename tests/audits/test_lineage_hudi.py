@@ -477,7 +477,7 @@ def test_a_write_that_a_delete_marker_hides_is_lost_unless_it_was_taken_back(res
 def test_a_write_that_only_its_files_name_is_shown_with_them(results: Results, layout: int) -> None:
     (row,) = _of(results, "after", _name(files_of_an_unknown_write, layout))
     assert (row["files"], row["bytes_at_stake"] > 0, row["table_version"]) == (2, True, int(LATER))
-    assert "2 data files have this instant in the name" in row["explanation"]
+    assert "2 data files have the instant" in row["explanation"]
 
 
 @pytest.mark.parametrize("layout", [1, 2])

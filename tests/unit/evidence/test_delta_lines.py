@@ -177,4 +177,4 @@ def _lines(read: Lines) -> list[tuple[int, str]]:
 
 
 def _clients_of(client: Any) -> Any:
-    return SimpleNamespace(s3=lambda *_: client, session=lambda *_: client)
+    return SimpleNamespace(s3=lambda *_: client, session=lambda *_: client, endpoint=lambda *_: Endpoint())
