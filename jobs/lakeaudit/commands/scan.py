@@ -16,7 +16,7 @@ from lakeaudit.commands.audit import WORST_SHOWN, fails, highest, run_audit
 from lakeaudit.commands.init import results_beside, write_new_lake_file
 from lakeaudit.commands.scan_output import LAKE_FILE, Scanned, print_result
 from lakeaudit.commands.scan_scope import Request, ScanScope, scope_of_catalog, scope_of_place
-from lakeaudit.commands.scan_versions import noncurrent_versions
+from lakeaudit.commands.scan_versions import NoncurrentVersions, noncurrent_versions
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
@@ -88,14 +88,16 @@ def run(request: Request, *, clock: Callable[[], datetime], progress: Progress, 
             results, results.run(outcome.run_id), lake_file, clock(), WORST_SHOWN, names, drawn=False
         )
         losing = {row["table_name"] for row in page.totals if row["severity"] == "critical"}
-        with progress.stage("count noncurrent versions"):
-            places = [table.location for table in tables if table.name not in losing]
-            noncurrent = noncurrent_versions(places, judged.clients)
-    left_out = (*judged.scope.left_out, *not_judged(judged.outcome))
-    scanned = Scanned(
-        request, judged.scope, page, len(tables), noncurrent, judged.budget.sent or None, left_out
-    )
-    return replace(result_of(judged, request), verdict=print_result(scanned, out), warnings=outcome.warnings)
+        places = [table.location for table in tables if table.name not in losing]
+
+        def count_versions() -> NoncurrentVersions:
+            with progress.stage("count noncurrent versions"):
+                return noncurrent_versions(places, judged.clients)
+
+        left_out = (*judged.scope.left_out, *not_judged(outcome))
+        scanned = Scanned(request, judged.scope, page, len(tables), count_versions, judged.budget, left_out)
+        verdict = print_result(scanned, out)
+    return replace(result_of(judged, request), verdict=verdict, warnings=outcome.warnings)
 
 
 def result_of(judged: Judged, request: Request) -> CommandResult:

@@ -1,8 +1,9 @@
 """Print the result of `lakeaudit scan`, as text or JSON."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.advice.command_lines import operand, option
@@ -13,6 +14,7 @@ from lakeaudit.formatting import size as size_text
 from lakeaudit.json_documents import ScannedFinding, ScanSummary
 from lakeaudit.keys import Location
 from lakeaudit.report import summary
+from lakeaudit.runtime.connections.request_budget import RequestBudget
 
 if TYPE_CHECKING:
     from lakeaudit.report.page_data import PageData
@@ -33,9 +35,14 @@ class Scanned:
     scope: ScanScope
     page: "PageData"
     tables: int
-    noncurrent: NoncurrentVersions
-    requests: int | None
+    count_versions: Callable[[], NoncurrentVersions]
+    budget: RequestBudget
     left_out: tuple[str, ...]
+
+    @cached_property
+    def noncurrent(self) -> NoncurrentVersions:
+        """Count the noncurrent versions when they are printed: the findings come first."""
+        return self.count_versions()
 
 
 def print_result(scanned: Scanned, out: TextIO) -> str:
@@ -52,9 +59,14 @@ def print_result(scanned: Scanned, out: TextIO) -> str:
         print(json.dumps(_as_json(scanned, verdict), default=str), file=out)
         return verdict
     console = console_on(out)
-    left_out = [*scanned.left_out, *_not_counted(scanned)]
+    left_out = _left_out(scanned)
     text_output.scan(console, scanned.page, _unlisted_lines(scanned), left_out, _next_commands(scanned))
     return verdict
+
+
+def _left_out(scanned: Scanned) -> Iterator[str]:
+    yield from scanned.left_out
+    yield from _not_counted(scanned)
 
 
 def _not_counted(scanned: Scanned) -> Iterator[str]:
@@ -157,7 +169,7 @@ def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
         "unlisted_dollars_a_month": None if cost is None else round(cost, 2),
         "judged": {row["table_name"]: row["status"] for row in page.coverage if row["axis"] == "content"},
         "left_out": [*scanned.left_out, *_not_counted(scanned)],
-        "requests": scanned.requests,
+        "requests": scanned.budget.sent or None,
     }  # fmt: skip
 
 
