@@ -4,6 +4,7 @@ Kinds of evidence (`Kind.permissions`) and actions of reconcile (`Action.permiss
 `lakeaudit.permissions` makes a policy of them. Names of actions: Service Authorization Reference.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -73,6 +74,19 @@ class SetupStep:
 
     what: str
     command: str
+
+
+def let_deliver(bucket: str, sid: str, service: str, resource: str, **more: object) -> SetupStep:
+    """Return the step that lets a service of AWS write below a resource; `more` are further keys of the statement."""
+    statement = {
+        "Sid": sid,
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": PUT,
+        "Resource": resource,
+        **more,
+    }
+    return SetupStep(f"add this statement to the policy of the bucket {bucket}", json.dumps(statement))
 
 
 def read_places(source: "Source", lake: object) -> Iterator[Grant]:  # noqa: ARG001 - the signature of all kinds

@@ -299,3 +299,12 @@ NULL_VERSION = "null"
 def digest(*parts: str) -> str:
     """Return an id of these parts, the same in every process; `finding_rows.digest` computes it in SQL."""
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32]
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be encoded: no store has keys that cannot, but local names may be any bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

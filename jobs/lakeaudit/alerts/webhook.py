@@ -10,7 +10,7 @@ from datetime import datetime
 
 from lakeaudit.alerts.decide import Notice
 from lakeaudit.alerts.message_text import MOST_SECTIONS, Reach, command, headline, next_steps
-from lakeaudit.formatting import iso
+from lakeaudit.formatting import iso, iso_or_null
 from lakeaudit.json_documents import WebhookChange, WebhookContent, WebhookMessage, WebhookNotice
 from lakeaudit.keys import digest
 from lakeaudit.kinds import SEVERITIES
@@ -61,8 +61,8 @@ def _change(
         "rows": change.rows,
         "bytes": change.bytes,
         "recoverable": dict(change.recoverable),
-        "recoverable_until": _time(change.until),
-        "since": _time(change.since),
+        "recoverable_until": iso_or_null(change.until),
+        "since": iso_or_null(change.since),
         "cause": change.cause,
         "partitions": [] if redact else list(change.partitions),
         "more_partitions": change.more_partitions + (len(change.partitions) if redact else 0),
@@ -106,7 +106,3 @@ def document(
 def _notice(row: Row, *, late: bool) -> WebhookNotice:
     content: WebhookContent = json.loads(row["message"].partition("\n")[2])
     return {"id": row["notice_id"], "late": late, **content}
-
-
-def _time(at: datetime | None) -> str | None:
-    return iso(at) if at else None

@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
 from io import StringIO
 
+from lakeaudit.api.printed import Printed
 from lakeaudit.commands import check as command
 from lakeaudit.config import Lake
 from lakeaudit.json_documents import CheckSummary
@@ -13,7 +13,7 @@ from lakeaudit.results.summaries.table_answers import Answer, Demand, summary
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Printed):
     """Answers for tables, from the results alone. `print` shows the lines that `lakeaudit check` prints.
 
     There are three answers, so `Checked` has no truth value: compare `answer` with `ok`.
@@ -50,6 +50,3 @@ class Checked:
         out = StringIO()
         verdict = command.write(self.lake, self.answers, self.demand, out, "text", self.at)
         return f"{out.getvalue()}{verdict}"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"

@@ -3,18 +3,16 @@
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
-from io import StringIO
 from typing import Any
 
+from lakeaudit.api.printed import Printed, text_of
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.printed import as_json, as_text, verdict_line
 from lakeaudit.runtime.connections.aws import Clients
-from lakeaudit.runtime.console import console_on
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explained(Printed):
     """An explanation. `print` shows the text that `lakeaudit explain` prints."""
 
     explanation: Explanation = field(repr=False)
@@ -32,11 +30,6 @@ class Explained:
         return found
 
     def __str__(self) -> str:
-        out = StringIO()
         at = self.clients.endpoint(self.explanation.bucket, self.explanation.key)
-        console = console_on(out, width=120, force_terminal=False)
-        as_text(console, self.explanation, self.lake_file, at)
-        return f"{out.getvalue()}\n{self.verdict}"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        text = text_of(lambda console: as_text(console, self.explanation, self.lake_file, at))
+        return f"{text}\n{self.verdict}"

@@ -4,12 +4,13 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from io import StringIO
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakeaudit.api.printed import text_of
 from lakeaudit.errors import CannotAudit
 from lakeaudit.formatting import number, second, visible
 
@@ -58,11 +59,8 @@ class Frame:
         Raises:
             CannotAudit: pandas is not installed, or the results cannot be read.
         """
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise CannotAudit("pandas", "is not installed", "pip install pandas") from error
-        return pd.DataFrame(self.arrow().to_pandas())
+        frame: pd.DataFrame = _installed("pandas").DataFrame(self.arrow().to_pandas())
+        return frame
 
     def polars(self) -> "pl.DataFrame":
         """Return all rows as a Polars DataFrame.
@@ -70,11 +68,8 @@ class Frame:
         Raises:
             CannotAudit: Polars is not installed, or the results cannot be read.
         """
-        try:
-            import polars as pl
-        except ModuleNotFoundError as error:
-            raise CannotAudit("polars", "is not installed", "pip install polars") from error
-        return pl.DataFrame(self.arrow())
+        frame: pl.DataFrame = _installed("polars").DataFrame(self.arrow())
+        return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries."""
@@ -98,14 +93,10 @@ class Frame:
         from rich.table import Table
         from rich.text import Text
 
-        from lakeaudit.runtime.console import console_on
-
         table = Table(*self._shown_columns, box=None)
         for row in self._first:
             table.add_row(*(Text(_cell(row[name])) for name in self._shown_columns))
-        out = StringIO()
-        console_on(out, width=120, force_terminal=False).print(table, self._size, sep="\n")
-        return out.getvalue().rstrip()
+        return text_of(lambda console: console.print(table, self._size, sep="\n")).rstrip()
 
     def _repr_html_(self) -> str:
         """Return the first rows as an HTML table; every value is escaped."""
@@ -145,6 +136,14 @@ def _batched(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.R
     source = iter(rows)
     while some := [*islice(source, ROWS)]:
         yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def _installed(name: str) -> Any:
+    """Import a package of the user's environment. Raises CannotAudit: it is not installed."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise CannotAudit(name, "is not installed", f"pip install {name}") from error
 
 
 def _cell(value: object) -> str:

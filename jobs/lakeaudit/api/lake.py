@@ -337,9 +337,9 @@ def scan(
     request = Request(location, endpoint, save=save, catalog=catalog, max_requests=max_requests)
     with ExitStack() as stack:
         judged = stack.enter_context(command.judge(request, _now, _progress(progress)))
-        found = command.result_of(judged, request)
-        name = save or LAKE_FILE
-        handle = LakeHandle(judged.lake, name, progress=_progress(progress), scanned=found)
+        warnings = dict.fromkeys([*judged.left_out, *judged.outcome.warnings])
+        found = CommandResult("", judged.exit_code(request.fail_on), warnings=(*warnings,))
+        handle = LakeHandle(judged.lake, save or LAKE_FILE, progress=_progress(progress), scanned=found)
         weakref.finalize(handle, _remove, os.getpid(), stack.pop_all())
     return handle
 

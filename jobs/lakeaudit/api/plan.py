@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
+from functools import partial
 from typing import Any
 
+from lakeaudit.api.printed import Printed
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.reconcile.plans.plan_file import open_plan
@@ -13,12 +14,9 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 
-STOP_AFTER = 20
-"""Steps that the store may refuse until a run stops; the default of the command line."""
-
 
 @dataclass(frozen=True)
-class RepairPlan:
+class RepairPlan(Printed):
     """A plan of repairs: nothing has been changed. `print(plan)` shows the text that `reconcile plan` prints.
 
     Attributes:
@@ -62,22 +60,9 @@ class RepairPlan:
             Busy: another command writes to the results.
         """
         from lakeaudit.commands.repair import reconcile as command
-        from lakeaudit.reconcile.execution.run import Bounds
 
-        bounds = Bounds(limit, STOP_AFTER, self.lake.settings.confirm.rate)
-        with open_plan(self.place, clients_of(self.lake)) as file:
-            return command.apply(
-                file,
-                self.lake,
-                self.lake_file,
-                self._results(),
-                bounds=bounds,
-                clock=self.clock,
-                progress=self.progress,
-                digest=self.digest,
-                approved_by=approved_by,
-                max_share=max_share,
-            )
+        approved = partial(command.apply, digest=self.digest, approved_by=approved_by, max_share=max_share)
+        return self._on_file(approved, limit)
 
     def undo(self) -> CommandResult:
         """Reverse the applied steps, the last one first, unless somebody has changed their files since.
@@ -87,25 +72,20 @@ class RepairPlan:
             Busy: another command writes to the results.
         """
         from lakeaudit.commands.repair import reconcile as command
-        from lakeaudit.reconcile.execution.run import Bounds
 
-        bounds = Bounds(None, STOP_AFTER, self.lake.settings.confirm.rate)
-        with open_plan(self.place, clients_of(self.lake)) as file:
-            return command.undo(
-                file,
-                self.lake,
-                self.lake_file,
-                self._results(),
-                bounds=bounds,
-                clock=self.clock,
-                progress=self.progress,
-            )
+        return self._on_file(command.undo, None)
 
     def __str__(self) -> str:
         return f"{self.text}{self.verdict}"
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+    def _on_file(self, run: Callable[..., CommandResult], limit: int | None) -> CommandResult:
+        """Run a command on the file of the plan, with the results as they are now."""
+        from lakeaudit.reconcile.execution.run import Bounds
 
-    def _results(self) -> Results:
-        return Results(self.lake.results, clients_of(self.lake), self.lake.name)
+        lake, clients = self.lake, clients_of(self.lake)
+        bounds = Bounds(limit, rate=lake.settings.confirm.rate)
+        results = Results(lake.results, clients, lake.name)
+        with open_plan(self.place, clients) as file:
+            return run(
+                file, lake, self.lake_file, results, bounds=bounds, clock=self.clock, progress=self.progress
+            )

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
-from html import escape
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit.api.frame import Frame, frame_of_rows
+from lakeaudit.api.printed import Printed, text_of
 from lakeaudit.results.read import Results, RowFilter
-from lakeaudit.runtime.console import console_on
 from lakeaudit.schemas import COVERAGE, FINDINGS
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ Names = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class AuditRun:
+class AuditRun(Printed):
     """One finished audit. `print(run)` shows the text that `lakeaudit audit` prints.
 
     Attributes:
@@ -71,12 +69,8 @@ class AuditRun:
     def __str__(self) -> str:
         from lakeaudit.explain import text_output
 
-        out = StringIO()
-        text_output.audit(console_on(out, width=120, force_terminal=False), self._page)
-        return f"{out.getvalue()}\n{self.verdict}"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        text = text_of(lambda console: text_output.audit(console, self._page))
+        return f"{text}\n{self.verdict}"
 
     @cached_property
     def _page(self) -> "PageData":

@@ -137,8 +137,7 @@ def _recorded_failure(run: "_Run") -> Iterator[None]:
         what = str(error) if isinstance(error, AuditError) else f"unexpected {type(error).__name__}"
         with suppress(Exception):  # the failure itself is raised
             if run.past.again().run(run.setup.stamp.run_id)["status"] == "running":
-                run.writer.put_run(run.setup.run_row(error=what))
-                write_check_file(run.past, run.setup.plan.lake, run.setup.clock(), all_tables=False)
+                _put_failure(run.setup, run.past, run.writer, what)
         raise
 
 
@@ -280,8 +279,7 @@ class _Run:
             )
             log.note(**{"failed checks": len(report.broken)})
             if error := refusal(report.broken, lake.results.uri):
-                self.writer.put_run(setup.run_row(error=str(error), gates=report.messages))
-                write_check_file(self.past, setup.plan.lake, setup.clock(), all_tables=setup.plan.all_found)
+                _put_failure(setup, self.past, self.writer, str(error), gates=report.messages)
                 raise error
         return _GateResult(report, earlier)
 
@@ -355,10 +353,15 @@ def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) 
         ledger.fail_abandoned_runs(abandoned_runs(past), setup.context.now)
         writer.put_run(setup.run_row())
         if (error := setup.plan.nothing) is not None:
-            writer.put_run(setup.run_row(error=str(error)))
-            write_check_file(past, setup.plan.lake, setup.context.now, all_tables=False)
+            _put_failure(setup, past, writer, str(error))
             raise error
         return _Run(setup, past, writer, ledger, load_open(ledger, past, setup.plan.names, setup.stamp))
+
+
+def _put_failure(setup: _RunSetup, past: Results, writer: ResultsWriter, error: str, **columns: Any) -> None:
+    """Write the final row of a run that failed, and what the check file says since then."""
+    writer.put_run(setup.run_row(error=error, **columns))
+    write_check_file(past, setup.plan.lake, setup.clock(), all_tables=setup.plan.all_found)
 
 
 def _driver_connection() -> Any:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load, load_with_status, now, progress, results_of, say, warn
+from lakeaudit.cli.frame import (
+    app,
+    finish,
+    finish_with,
+    load,
+    load_with_status,
+    now,
+    progress,
+    results_of,
+    say,
+)
 from lakeaudit.cli.options import FailOn, LakeFile, NewRunId, Status, Tables, run_id_of
 from lakeaudit.errors import CannotAudit
 
@@ -66,8 +76,7 @@ def audit(
             options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), run_id_of(run_id))
             request = command.Request(lake, options, fail_on, format, status, spark)
             result = command.run(request, loaded, clock=now, progress=progress(), out=sys.stdout, check=check)
-    warn(result.warnings)
-    return finish(result.verdict, result.exit_code)
+    return finish_with(result)
 
 
 @app.command()

@@ -17,7 +17,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
 
 if TYPE_CHECKING:
-    from lakeaudit.commands.status import StatusFile
+    from lakeaudit.commands.status import CommandResult, StatusFile
     from lakeaudit.results.read import Results
     from lakeaudit.runtime.progress import Progress
 
@@ -139,6 +139,12 @@ def finish(verdict: str, code: int = 0, doubts: Sequence[str] = ()) -> int:
     else:
         typer.echo("; ".join([verdict, *doubts]), err=True)
     return code
+
+
+def finish_with(result: "CommandResult") -> int:
+    """Print the warnings and the verdict of a command, and return its exit code."""
+    warn(result.warnings)
+    return finish(result.verdict, result.exit_code)
 
 
 def _omits(code: int) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load, now, results_of, say, warn
+from lakeaudit.cli.frame import app, finish, finish_with, load, now, results_of, say
 from lakeaudit.cli.options import (
     By,
     Ids,
@@ -27,7 +27,6 @@ from lakeaudit.errors import BadInput
 from lakeaudit.kinds import SEVERITIES
 
 if TYPE_CHECKING:
-    from lakeaudit.commands.status import CommandResult
     from lakeaudit.results.read import RowFilter
 
 
@@ -247,7 +246,7 @@ def ack(lake: LakeFile, ids: Ids, reason: Reason, until: Until, by: By = None) -
 
     loaded = load(lake)
     ack = command.ack_of(by, reason, until)
-    return _finish_accepting(command.acknowledge(loaded, results_of(loaded), ids, ack, now()))
+    return finish_with(command.acknowledge(loaded, results_of(loaded), ids, ack, now()))
 
 
 @app.command()
@@ -256,7 +255,7 @@ def unack(lake: LakeFile, ids: Ids) -> int:
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
-    return _finish_accepting(command.withdraw(loaded, results_of(loaded), ids, now()))
+    return finish_with(command.withdraw(loaded, results_of(loaded), ids, now()))
 
 
 @app.command()
@@ -268,11 +267,4 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
     from lakeaudit.commands import discrepancies as command
 
     loaded = load(lake)
-    return _finish_accepting(
-        command.baseline(loaded, results_of(loaded), command.ack_of(by, reason, until), now())
-    )
-
-
-def _finish_accepting(result: "CommandResult") -> int:
-    warn(result.warnings)
-    return finish(result.verdict, result.exit_code)
+    return finish_with(command.baseline(loaded, results_of(loaded), command.ack_of(by, reason, until), now()))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish, load_with_status, now, progress, warn
+from lakeaudit.cli.frame import app, finish, finish_with, load_with_status, now, progress
 from lakeaudit.cli.options import (
     FailOn,
     LakeFile,
@@ -104,8 +104,7 @@ def scan(
     location = None if place is None else init.place_of(place)
     request = Request(location, endpoint, fail_on, format, save, price, catalog, max_requests)
     result = command.run(request, clock=now, progress=progress(), out=sys.stdout)
-    warn(result.warnings)
-    return finish(result.verdict, result.exit_code)
+    return finish_with(result)
 
 
 @app.command()
@@ -155,8 +154,7 @@ def policy(
     from lakeaudit.commands import policy as command
 
     result = command.run(command.Request(lake, task, format, role), os.environ, sys.stdout, sys.stderr)
-    warn(result.warnings)
-    return finish(result.verdict, result.exit_code)
+    return finish_with(result)
 
 
 @app.command()

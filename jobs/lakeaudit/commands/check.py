@@ -92,18 +92,14 @@ def check(
         tables = _tables(lake, covered_tables(results, audits) if lake.finds_tables else {})
         selection = {pattern: tables.matching(pattern, regex) for pattern, regex in regexes.items()}
         names = list(dict.fromkeys(name for selected in selection.values() for name in selected))
-        records, moved = table_records(results, audits, names, now), _moved(lake, results)
+        present = [name for name in names if name not in tables.absent]
+        records, moved = table_records(results, audits, present, now), _moved(lake, results)
         answers = [answer_for(_with_doubt(each, moved.get(each.table)), demand, now) for each in records]
     except CannotAudit as error:
         return [_unknown(pattern, str(error)) for pattern in regexes]
-    gone = sorted(name for name in tables.absent if any(re.match(regex, name) for regex in regexes.values()))
-    unmatched = [pattern for pattern, selected in selection.items() if not selected and pattern not in gone]
-    unknown = [*gone, *(pattern for pattern in unmatched if not _matches_any(regexes[pattern], gone))]
+    unknown = [name for name in names if name in tables.absent]
+    unknown += [pattern for pattern, selected in selection.items() if not selected]
     return [*answers, *(_unknown(name, tables.reason(name, audits)) for name in unknown)]
-
-
-def _matches_any(regex: str, names: Sequence[str]) -> bool:
-    return any(re.match(regex, name) for name in names)
 
 
 def _moved(lake: Lake, results: Results) -> dict[str, str]:
@@ -137,7 +133,7 @@ def _unknown(pattern: str, reason: str) -> Answer:
 
 @dataclass(frozen=True)
 class _Tables:
-    """The tables by each of their names, and the discovered tables that a later audit no longer contains."""
+    """The tables by each of their names; a later audit no longer contains those that are `absent`."""
 
     names: Mapping[str, str]
     absent: frozenset[str]
@@ -149,7 +145,7 @@ class _Tables:
         return list(dict.fromkeys(table for name, table in self.names.items() if re.match(regex, name)))
 
     def reason(self, pattern: str, audits: Audits) -> str:
-        """Return why nothing matches."""
+        """Return why nothing is known about a table, or nothing matches."""
         if pattern in self.absent:
             return "a later audit no longer contains this table, and the lake file does not name it"
         noun = "table matches this pattern" if is_pattern(pattern) else "table has this name"
@@ -160,7 +156,7 @@ def _tables(lake: Lake, covered: Mapping[str, bool]) -> _Tables:
     declared = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
     discovered = covered.keys() - declared.keys() - {place.name for place in lake.watched}
     absent = frozenset(name for name in discovered if covered[name])
-    return _Tables(declared | {name: name for name in sorted(discovered - absent)}, absent)
+    return _Tables(declared | {name: name for name in sorted(discovered)}, absent)
 
 
 def exit_code(answers: Sequence[Answer]) -> int:

@@ -10,7 +10,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from lakeaudit.advice.command_lines import operand
-from lakeaudit.commands.findings import doubts_about, locations, options_of, require_tables
+from lakeaudit.commands.findings import locations, newer_failure, options_of, require_tables
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
@@ -60,8 +60,9 @@ def write(lake: Lake, results: Results, out: TextIO, request: Request, now: date
         run=run,
         coverage=partial(results.coverage, run["run_id"], request.row_filter.tables),
         locations=locations(lake, request.row_filter),
-        doubts=doubts_about(lake, results, run, request.format, now),
+        doubts=newer_failure(results, run),
         now=now,
+        overdue=lake.overdue,
     )
     return summary(FORMATS[request.format](rows, out, listing))
 

@@ -16,7 +16,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.formats.listing import Listing, Row
 from lakeaudit.explain.formats.registry import FORMATS
-from lakeaudit.formatting import duration, number, second, visible
+from lakeaudit.formatting import number, second, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
 from lakeaudit.results.read import Results, RowFilter
@@ -77,8 +77,9 @@ def _listing(lake: Lake, results: Results, run: dict[str, Any], request: Request
         run=run,
         coverage=partial(results.coverage, id_, request.row_filter.tables),
         locations=locations(lake, request.row_filter),
-        doubts=doubts_about(lake, results, run, request.format, now) if request.run_id is None else (),
+        doubts=newer_failure(results, run) if request.run_id is None else (),
         now=now,
+        overdue=lake.overdue if request.run_id is None else None,
     )
 
 
@@ -88,18 +89,12 @@ def locations(lake: Lake, row_filter: RowFilter) -> dict[str, str]:
     return {table.name: table.location.uri for table in lake.tables if not names or table.name in names}
 
 
-def doubts_about(
-    lake: Lake, results: Results, run: dict[str, Any], form: str, now: datetime
-) -> tuple[str, ...]:
-    """Return lines about a run that failed after this one and, in formats for CI systems, about the age of this one."""
-    newer, age = results.failed_since(run), now - run["as_of"]
-    doubts = []
-    if newer is not None:
-        why = newer["error"] or "the cause is not known"
-        doubts.append(visible(f"the newer run {newer['run_id']} failed: {why}"))
-    if age > lake.overdue and form not in ("table", "csv", "jsonl"):
-        doubts.append(f"the audit is {duration(age)} old, and `overdue` is {duration(lake.overdue)}")
-    return tuple(doubts)
+def newer_failure(results: Results, run: dict[str, Any]) -> tuple[str, ...]:
+    """Return a line about a run that failed after this one, with its error."""
+    newer = results.failed_since(run)
+    if newer is None:
+        return ()
+    return (visible(f"the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}"),)
 
 
 def _no_such_partition(row_filter: RowFilter, number: int) -> tuple[str, ...]:

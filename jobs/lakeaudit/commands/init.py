@@ -18,7 +18,7 @@ from lakeaudit.evidence.registry import formats
 from lakeaudit.evidence.storage.inventory.configuration import configurations, destination, lacks
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.formatting import age, count, number
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, is_utf8
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import code_of, explain
 from lakeaudit.runtime.connections.aws_responses import required
@@ -160,18 +160,10 @@ class _Search:
         for name in names:
             if not name:
                 self.skipped += 1
-            elif not _is_utf8(name):
+            elif not is_utf8(name):
                 self.unreadable[folder.join(name)] = "its name is not UTF-8"
             elif not _is_link(folder, name):
                 yield name
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_link(folder: Location, name: str) -> bool:
@@ -370,10 +362,10 @@ def comment_text(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def results_beside(place: Location, folder: Path) -> str:
-    """Return a local folder for the results that is outside of the location."""
+def results_beside(place: Location | None, folder: Path) -> str:
+    """Return a local folder for the results that is outside of the location, if there is one."""
     own = Location.parse(str(folder / "lakeaudit-results"))
-    if not place.contains(own):
+    if place is None or not place.contains(own):
         return own.uri
     return Location.parse(f"/{place.key}-audit").uri
 

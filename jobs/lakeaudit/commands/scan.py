@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from lakeaudit.checks.leftover_checks import NOT_JUDGED
 from lakeaudit.commands.audit import WORST_SHOWN, fails, highest, run_audit
 from lakeaudit.commands.init import results_beside, write_new_lake_file
-from lakeaudit.commands.scan_output import LAKE_FILE, Scanned, print_result
+from lakeaudit.commands.scan_output import LAKE_FILE, Scanned, losing_tables, print_result
 from lakeaudit.commands.scan_scope import Request, ScanScope, scope_of_catalog, scope_of_place
 from lakeaudit.commands.scan_versions import NoncurrentVersions, noncurrent_versions
 from lakeaudit.commands.status import CommandResult
@@ -44,6 +44,21 @@ class Judged:
     clients: Clients
     budget: RequestBudget
 
+    @cached_property
+    def unjudged(self) -> tuple[str, ...]:
+        """Return lines about tables that the audit did not judge."""
+        return (*_not_judged(self.outcome),)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return lines about everything that was not judged."""
+        return (*self.scope.left_out, *self.unjudged)
+
+    def exit_code(self, fail_on: str) -> int:
+        """Return the exit code of the command."""
+        left_out = 3 if self.unjudged or not self.scope.is_whole else 0
+        return highest(self.outcome.exit_code, left_out, 1 if fails(self.outcome.pressing, fail_on) else 0)
+
 
 @contextmanager
 def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -> Iterator[Judged]:
@@ -69,8 +84,7 @@ def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -
         clients = _limited(clients_of(lake), budget)
         outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates)
         if request.save:
-            own = str(Path.cwd() / "lakeaudit-results")
-            results = results_beside(request.place, Path.cwd()) if request.place else own
+            results = results_beside(request.place, Path.cwd())
             write_new_lake_file(request.save, scope.saved_text(results), option="--save")
         yield Judged(scope, lake, outcome, clients, budget)
 
@@ -87,29 +101,21 @@ def run(request: Request, *, clock: Callable[[], datetime], progress: Progress, 
         page = gather(
             results, results.run(outcome.run_id), lake_file, clock(), WORST_SHOWN, names, drawn=False
         )
-        losing = {row["table_name"] for row in page.totals if row["severity"] == "critical"}
+        losing = losing_tables(page.totals)
         places = [table.location for table in tables if table.name not in losing]
 
         def count_versions() -> NoncurrentVersions:
             with progress.stage("count noncurrent versions"):
                 return noncurrent_versions(places, judged.clients)
 
-        left_out = (*judged.scope.left_out, *not_judged(outcome))
-        scanned = Scanned(request, judged.scope, page, len(tables), count_versions, judged.budget, left_out)
+        scanned = Scanned(
+            request, judged.scope, page, len(tables), count_versions, judged.budget, judged.left_out
+        )
         verdict = print_result(scanned, out)
-    return replace(result_of(judged, request), verdict=verdict, warnings=outcome.warnings)
+    return CommandResult(verdict, judged.exit_code(request.fail_on), warnings=outcome.warnings)
 
 
-def result_of(judged: Judged, request: Request) -> CommandResult:
-    """Return the exit code of a scan; the warnings name everything that was not judged."""
-    unjudged = (*not_judged(judged.outcome),)
-    left_out = 3 if unjudged or not judged.scope.is_whole else 0
-    outcome = judged.outcome
-    code = highest(outcome.exit_code, left_out, 1 if fails(outcome.pressing, request.fail_on) else 0)
-    return CommandResult("", code, warnings=(*judged.scope.left_out, *unjudged, *outcome.warnings))
-
-
-def not_judged(outcome: "Outcome") -> Iterator[str]:
+def _not_judged(outcome: "Outcome") -> Iterator[str]:
     """Yield a line for each table whose files were not compared with any list of files, and for tables in tables."""
     for name, axes in outcome.summary["coverage"].items():
         if CONTENT in axes and axes[CONTENT]["status"] == "off":

@@ -58,9 +58,9 @@ def print_result(scanned: Scanned, out: TextIO) -> str:
     if scanned.request.format == "json":
         print(json.dumps(_as_json(scanned, verdict), default=str), file=out)
         return verdict
-    console = console_on(out)
-    left_out = _left_out(scanned)
-    text_output.scan(console, scanned.page, _unlisted_lines(scanned), left_out, _next_commands(scanned))
+    text_output.scan(
+        console_on(out), scanned.page, _unlisted_lines(scanned), _left_out(scanned), _next_commands(scanned)
+    )
     return verdict
 
 
@@ -89,9 +89,14 @@ class Unlisted:
         return sum(size for _, size in self.kinds.values())
 
 
+def losing_tables(totals: Sequence[Mapping[str, Any]]) -> set[str | None]:
+    """Return the tables that lost files or states: files that they do not list may be needed for repairs."""
+    return {row["table_name"] for row in totals if row["severity"] == "critical"}
+
+
 def unlisted_of(totals: Sequence[Mapping[str, Any]]) -> Unlisted:
     """Sum up files that no table lists, without those of tables that lost files or states."""
-    losing = {row["table_name"] for row in totals if row["severity"] == "critical"}
+    losing = losing_tables(totals)
     rows = [row for row in totals if row["kind"] in UNLISTED]
     kinds: dict[str, tuple[int, int]] = {}
     for row in rows:
@@ -116,7 +121,7 @@ def _unlisted_lines(scanned: Scanned) -> Iterator[str]:
         yield f"together at most {cost:,.2f} dollars a month at {which}"
     if unlisted.unknown:
         yield f"{number(unlisted.unknown, 'file')} of unknown size not included"
-    if any(row["severity"] == "critical" for row in scanned.page.totals):
+    if losing_tables(scanned.page.totals):
         what = (
             f"{number(unlisted.doubtful, 'file')} and the noncurrent versions"
             if unlisted.doubtful
@@ -168,7 +173,7 @@ def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
         "noncurrent_bytes": noncurrent.bytes,
         "unlisted_dollars_a_month": None if cost is None else round(cost, 2),
         "judged": {row["table_name"]: row["status"] for row in page.coverage if row["axis"] == "content"},
-        "left_out": [*scanned.left_out, *_not_counted(scanned)],
+        "left_out": [*_left_out(scanned)],
         "requests": scanned.budget.sent or None,
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ A format prints both: a list without rows must not look like a healthy lake if t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,7 @@ class Listing:
         locations: URIs of the tables of the lake file by name.
         doubts: reasons why the rows may not be the state of the lake now.
         now: time to which acceptances are compared.
+        overdue: highest age of the run; None: the run was chosen, whatever its age.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Listing:
     locations: Mapping[str, str]
     doubts: Sequence[str]
     now: datetime
+    overdue: timedelta | None = None
 
     @cached_property
     def tables(self) -> tuple[TableCoverage, ...]:
@@ -83,12 +85,24 @@ class Listing:
         """Return the doubts about the whole list, with those about its run."""
         status, error = self.run["status"], self.run["error"]
         ending = () if status == "complete" else (f"the audit is {status}{f': {error}' if error else ''}",)
-        return (*self.doubts, *self._left_out, *ending)
+        return (*self._unsettled, *ending)
 
     @property
     def is_doubtful(self) -> bool:
         """Return whether the rows may not be the state of the lake. A partial audit names its gaps by table."""
-        return bool(self.doubts or self._left_out) or self.run["status"] not in ("complete", "partial")
+        return bool(self._unsettled) or self.run["status"] not in ("complete", "partial")
+
+    @property
+    def _unsettled(self) -> tuple[str, ...]:
+        """Return the doubts about whether the list is the state of the lake."""
+        return (*self.doubts, *self._age, *self._left_out)
+
+    @property
+    def _age(self) -> tuple[str, ...]:
+        if self.overdue is None or (age := self.now - self.run["as_of"]) <= self.overdue:
+            return ()
+        limit = formatting.duration(self.overdue)
+        return (f"the audit is {formatting.duration(age)} old, and `overdue` is {limit}",)
 
     @property
     def _left_out(self) -> tuple[str, ...]:

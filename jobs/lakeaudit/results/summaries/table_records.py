@@ -32,17 +32,17 @@ _LEDGER = ("table_name", "severity", "state", "ack_until", "discrepancy_id")
 class Audits:
     """The published audits as of `since` or later, newest first, and at least the last one.
 
-    `doubtful` is the newest finished audit that failed or has suspect evidence, if any: it leaves a
-    doubt about every table that no later audit has judged.
+    `doubtful` is the newest finished audit that failed or has suspect evidence, if any: it leaves a doubt about every
+    table that no later audit has judged.
     """
 
     published: tuple[Row, ...]
     since: datetime
-    doubtful: tuple[Row, ...] = ()
+    doubtful: Row | None = None
 
     def doubt(self, judged_by: Row | None) -> str:
         """Return the doubt that the last audits leave about a table; empty: an audit after them has judged it."""
-        last = next(iter(self.doubtful), None)
+        last = self.doubtful
         if last is None or (judged_by is not None and _order(judged_by) >= _order(last)):
             return ""
         return _doubt(last)
@@ -87,8 +87,8 @@ def read_audits(results: Results, since: datetime) -> Audits:
     runs.sort(key=_order, reverse=True)
     published = [run for run in runs if run["status"] in PUBLISHED]
     recent = [run for run in published[1:] if run["as_of"] >= since]
-    doubtful = [run for run in runs if run["status"] in ("failed", "suspect")]
-    return Audits((*published[:1], *recent), since, (*doubtful[:1],))
+    doubtful = next((run for run in runs if run["status"] in ("failed", "suspect")), None)
+    return Audits((*published[:1], *recent), since, doubtful)
 
 
 def _order(run: Row) -> tuple[datetime, str]:

@@ -7,7 +7,7 @@ from lakeaudit.advice.command_lines import option
 from lakeaudit.config import Lake
 from lakeaudit.evidence.events.access_log import S3AccessLog
 from lakeaudit.evidence.table_grants import buckets_of_tables
-from lakeaudit.grants import SetupStep, literal, partition_of
+from lakeaudit.grants import SetupStep, let_deliver, literal, partition_of
 
 
 def setup(source: S3AccessLog, lake: Lake) -> Iterator[SetupStep]:
@@ -23,11 +23,6 @@ def setup(source: S3AccessLog, lake: Lake) -> Iterator[SetupStep]:
             option("--bucket-logging-status", json.dumps(target)),
         ]
         yield SetupStep(f"have S3 deliver the access logs of s3://{each.bucket}", " ".join(words))
-    statement = {
-        "Sid": "DeliverAccessLogs",
-        "Effect": "Allow",
-        "Principal": {"Service": "logging.s3.amazonaws.com"},
-        "Action": "s3:PutObject",
-        "Resource": f"arn:{partition_of(source.s3.region)}:s3:::{literal(place.bucket)}/{literal(place.prefix)}*",
-    }
-    yield SetupStep(f"add this statement to the policy of the bucket {place.bucket}", json.dumps(statement))
+    below = f"{literal(place.bucket)}/{literal(place.prefix)}*"
+    resource = f"arn:{partition_of(source.s3.region)}:s3:::{below}"
+    yield let_deliver(place.bucket, "DeliverAccessLogs", "logging.s3.amazonaws.com", resource)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
-from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, place_by_name, without_dots
+from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, is_utf8, place_by_name, without_dots
 
 ACTIONS = ("add", "remove", "replace")
 
@@ -136,17 +136,9 @@ def _text(row: Row, name: str) -> str | None:
     value = row.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or "\0" in value or not (value.isascii() or _is_utf8(value)):
+    if not isinstance(value, str) or "\0" in value or not (value.isascii() or is_utf8(value)):
         raise Fault(f"has no text as {name}")
     return value
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _count(row: Row, name: str) -> int | None:

@@ -10,7 +10,16 @@ from lakeaudit.evidence.storage.inventory import S3Inventory
 from lakeaudit.evidence.storage.inventory.configuration import WANTED
 from lakeaudit.evidence.storage.inventory.report import named_manifest
 from lakeaudit.evidence.table_grants import buckets_of_tables, on_tables
-from lakeaudit.grants import INVENTORY, Grant, S3Grant, SetupStep, literal, partition_of, read_below
+from lakeaudit.grants import (
+    INVENTORY,
+    Grant,
+    S3Grant,
+    SetupStep,
+    let_deliver,
+    literal,
+    partition_of,
+    read_below,
+)
 from lakeaudit.keys import Location
 
 ID = "lakeaudit"
@@ -71,12 +80,7 @@ def _configuration(bucket: str, folder: Location, within: list[str], partition: 
 
 
 def _let_deliver(folder: Location, buckets: list[str], partition: str) -> SetupStep:
-    statement = {
-        "Sid": "DeliverInventories",
-        "Effect": "Allow",
-        "Principal": {"Service": "s3.amazonaws.com"},
-        "Action": "s3:PutObject",
-        "Resource": f"arn:{partition}:s3:::{literal(folder.bucket)}/*",
-        "Condition": {"ArnLike": {"aws:SourceArn": [f"arn:{partition}:s3:::{literal(b)}" for b in buckets]}},
-    }
-    return SetupStep(f"add this statement to the policy of the bucket {folder.bucket}", json.dumps(statement))
+    resource = f"arn:{partition}:s3:::{literal(folder.bucket)}/*"
+    sources = [f"arn:{partition}:s3:::{literal(bucket)}" for bucket in buckets]
+    condition = {"ArnLike": {"aws:SourceArn": sources}}
+    return let_deliver(folder.bucket, "DeliverInventories", "s3.amazonaws.com", resource, Condition=condition)
