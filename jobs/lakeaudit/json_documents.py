@@ -50,6 +50,7 @@ class RunSummary(TypedDict):
     findings: dict[str, int]
     severities: dict[str, int]
     states: dict[str, int]
+    coverage_lost: int
     error: str | None
     retry: bool | None
 

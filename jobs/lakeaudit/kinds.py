@@ -43,7 +43,9 @@ NO_LIVE_LOOKS = "not confirmed: live checks are off"
 """Part of the explanation of a finding that no request to storage has confirmed."""
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
-AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
+COVERAGE_AXIS = "coverage"
+"""The axis of findings about a table that audits cannot judge any more."""
+AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard", COVERAGE_AXIS)
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")
 """Axes that have a row of coverage for every table."""
 
@@ -359,6 +361,12 @@ _ALL = (
         "part of a source could not be read or understood",
         "Read the samples in the finding. Then repair the source: fetch the report again, correct the named rows, or "
         "correct the access rights (`lakeaudit doctor`).",
+    ),
+    Kind(
+        "coverage_lost", COVERAGE_AXIS, "error",
+        "an earlier audit judged the table, and audits cannot judge it any more: problems of it stay hidden",
+        "Repair the evidence that the explanation names, and audit again (`lakeaudit doctor` checks all sources). If "
+        "the table shall not be judged any more, remove it from the lake file, or name the gap in `expect`.",
     ),
     Kind(
         "unclassified", "any", "error",

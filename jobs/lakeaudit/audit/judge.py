@@ -33,7 +33,7 @@ from lakeaudit.checks.protocol import CheckInput, CheckResult, run_checks
 from lakeaudit.checks.registry import checks
 from lakeaudit.checks.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps
+from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps, unread_sources
 from lakeaudit.collect.lifecycles import with_ends
 from lakeaudit.collect.match_result import Counts, Listed, MatchResult
 from lakeaudit.collect.partitions import requested_reasons, scope_reasons
@@ -337,6 +337,7 @@ def _availability(
         declared=frozenset(fact.table.name for fact in evidence.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
         incomplete_reports=read.again.incomplete,
+        unread=unread_sources(evidence.observed.infos, read.matched.holes),
         unnamed_fields=unnamed.reasons,
     )
 

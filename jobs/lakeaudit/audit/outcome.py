@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 
 from lakeaudit import __version__
 from lakeaudit.audit.judge import Judgement
+from lakeaudit.collect.evidence_gaps import CAUSES, first_causes, gap_text
 from lakeaudit.collect.read_sources import Observed
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
+from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.json_documents import AxisSummary, RunStatus, RunSummary, SourceSummary, TableStatus
@@ -70,29 +72,19 @@ def conclude(
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
     retry = status == "failed" and any(gap.retryable for gap in judgement.gaps)
-    summary = _summary(row, judgement, tables, kinds, standing.states, retry=retry)
+    lost = sum(each["count"] for each in pressing if each["kind"] == COVERAGE_LOST)
+    summary = _summary(row, judgement, tables, kinds, standing.states, coverage_lost=lost, retry=retry)
     warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
     return Outcome(stamp.run_id, status, summary, code, row, _sum_by(pressing, "severity"), warnings)
 
 
-CAUSES = 2
-"""The number of causes that the last line of a failed run names; other causes are only counted."""
-
-
 def failure_cause(infos: Sequence[SourceInfo], judgement: Judgement) -> str | None:
     """Return why a run could not judge anything: evidence gaps with their locations, else reasons in coverage."""
     places = {info.id: info.location for info in infos}
-    causes = [_describe_gap(gap, places.get(gap.source, gap.source)) for gap in judgement.gaps]
+    causes = [gap_text(gap, places.get(gap.source, gap.source)) for gap in judgement.gaps]
     causes = causes or [row["reason"] for row in judgement.coverage_rows if row["status"] == "partial"]
-    distinct = list(dict.fromkeys(filter(None, causes)))
-    more = f"; and {len(distinct) - CAUSES} more" if len(distinct) > CAUSES else ""
-    return "; ".join(distinct[:CAUSES]) + more or None
-
-
-def _describe_gap(gap: EvidenceGap, place: str) -> str:
-    at = gap.subject or place
-    return gap.reason if gap.reason.startswith(at) else f"{at}: {gap.reason}"
+    return first_causes(causes) or None
 
 
 def _source_columns(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -> dict[str, Any]:
@@ -130,6 +122,7 @@ def _summary(
     kinds: Sequence[Mapping[str, Any]],
     states: Mapping[str, int],
     *,
+    coverage_lost: int,
     retry: bool,
 ) -> RunSummary:
     """Return the run's row as it is printed, with coverage and counts of findings."""
@@ -146,6 +139,7 @@ def _summary(
         "findings": _sum_by(kinds, "kind"),
         "severities": _sum_by(kinds, "severity"),
         "states": dict(states),
+        "coverage_lost": coverage_lost,
         "error": row["error"],
         "retry": retry,
     }

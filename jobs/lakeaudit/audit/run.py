@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.audit.collapsed_locations import with_collapsed
 from lakeaudit.audit.judge import Judgement, judge
+from lakeaudit.audit.lost_coverage import with_lost_coverage
 from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
 from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partitions, in_scope, plan_audit
@@ -85,7 +86,7 @@ def audit(
         evidence = run.read(options, pause)
         engine.ready(progress)
         confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
-        judgement = judge(confirmed, engine, progress)
+        judgement = with_lost_coverage(judge(confirmed, engine, progress), confirmed.evidence, run.past)
         settled = run.settle(evidence, judgement)
         checked = run.check(evidence.observed, judgement, settled.changes)
         outcome = run.publish(evidence, judgement, settled.changes, checked.report)

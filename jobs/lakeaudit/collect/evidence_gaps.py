@@ -13,6 +13,8 @@ from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS, rank
 
 SAMPLES = 3
+CAUSES = 2
+"""The number of causes that one line names; other causes are only counted."""
 MOST_NOTES = 1000
 """Up to this number each note of a part becomes a gap; the rest of a source becomes one gap."""
 
@@ -43,6 +45,29 @@ def sources_with_gaps(holes: Sequence[EvidenceGap]) -> frozenset[str]:
     return frozenset(hole.source for hole in holes if hole.table is None)
 
 
+def gap_text(gap: EvidenceGap, place: str) -> str:
+    """Return the subject of a gap, or the place of its source, and the reason."""
+    at = gap.subject or place
+    return gap.reason if gap.reason.startswith(at) else f"{at}: {gap.reason}"
+
+
+def first_causes(causes: Sequence[str | None]) -> str:
+    """Return the first distinct causes in one line; the others are counted."""
+    distinct = list(dict.fromkeys(filter(None, causes)))
+    more = f"; and {len(distinct) - CAUSES} more" if len(distinct) > CAUSES else ""
+    return "; ".join(distinct[:CAUSES]) + more
+
+
+def unread_sources(infos: Sequence[SourceInfo], gaps: Sequence[EvidenceGap]) -> dict[str, str]:
+    """Return by role the gaps of sources that do not concern a single table, with their places."""
+    by_id = {info.id: info for info in infos}
+    texts: dict[str, list[str]] = {}
+    for gap in gaps:
+        if gap.table is None and (info := by_id.get(gap.source)) is not None:
+            texts.setdefault(info.role, []).append(gap_text(gap, info.location))
+    return {role: first_causes(of_role) for role, of_role in texts.items()}
+
+
 def gap_findings(
     lake: Lake,
     scope: Sequence[Table],
@@ -60,10 +85,18 @@ def gap_findings(
     tables = {table.name: table for table in scope}
     own = [_of_log(hole, tables[hole.table]) for hole in holes if hole.table in tables and hole.kind]
     assumed = [_of_vacuum(row, tables[row["vacuumed"]]) for row in vacuums if row["vacuumed"] in tables]
+    rows = [*_unique([*own, *others]), *_of_sources(lake, infos, holes), *assumed]
+    return not_ignored(lake, tables, rows, today)
+
+
+def not_ignored(
+    lake: Lake, tables: Mapping[str, Table], rows: Sequence[Finding], today: date
+) -> list[Finding]:
+    """Return the findings that the lake file neither turns off nor ignores on the day `today`."""
     ignores = [entry for entry in lake.ignores if entry.holds_on(today)]
     return [
         row
-        for row in [*_unique([*own, *others]), *_of_sources(lake, infos, holes), *assumed]
+        for row in rows
         if row["severity"] != "off"
         and not any(_matches(entry, row, tables.get(row.get("table_name", ""))) for entry in ignores)
     ]

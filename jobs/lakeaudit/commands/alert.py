@@ -12,6 +12,7 @@ from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.extras import install_hint
 from lakeaudit.runtime.progress import SilentProgress
@@ -72,7 +73,9 @@ def after_audit(
     except AuditError as error:
         failures = (str(error),)
     unsent = tuple(f"alert not sent: {failure}" for failure in failures)
-    return (*unsent, *_send_lineage(lake, clients), *_send_heartbeat(lake)) if published else unsent
+    if not published:
+        return unsent
+    return (*unsent, *_send_lineage(lake, clients), *_send_heartbeat(lake, clients, now))
 
 
 def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
@@ -89,11 +92,15 @@ def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
     return ()
 
 
-def _send_heartbeat(lake: Lake) -> tuple[str, ...]:
+def _send_heartbeat(lake: Lake, clients: Clients, now: datetime) -> tuple[str, ...]:
+    """Signal that the audit was published and lacks no coverage that earlier audits had; return warnings."""
     if lake.heartbeat_url_env is None:
         return ()
     try:
+        lost = tables_with_lost_coverage(Results(lake.results, clients, lake.name), now)
+        if lost:
+            return (f"no heartbeat was sent, because coverage is lost in {number(lost, 'table')}",)
         ping(lake.heartbeat_url_env, os.environ)
-    except CannotDeliver as error:
+    except (CannotDeliver, AuditError) as error:
         return (f"heartbeat not sent: {error}",)
     return ()

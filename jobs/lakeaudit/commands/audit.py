@@ -200,6 +200,7 @@ def _running_summary(request: Request, lake: Lake, now: datetime) -> AuditSummar
         "findings": {},
         "severities": {},
         "states": {},
+        "coverage_lost": 0,
         "exit_code": None,
         "error": None,
         "retry": None,

@@ -162,6 +162,12 @@ class Availability:
     """URIs of the places that storage sources cover."""
     incomplete_reports: Mapping[str, str] = field(default_factory=dict)
     """By table why the deciding report is incomplete."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """By role the sources that could not be read, with their places and the reasons."""
+
+    def naming_unread(self, reason: str, role: str) -> str:
+        """Return a reason followed by the sources of a role that could not be read."""
+        return f"{reason} ({self.unread[role]})" if role in self.unread else reason
 
 
 def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> AxisState:
@@ -243,7 +249,7 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
 
 def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str | None:
     if axis in METASTORE_AXES and facts.table.name not in availability.metastore_cuts:
-        return "no metadata store of the table could be read"
+        return availability.naming_unread("no metadata store of the table could be read", "metastore")
     if axis == POINTER and facts.table.name not in availability.catalog_cuts:
         return availability.catalog_gap
     if facts.refusal and axis not in NOT_OF_MANIFESTS:
@@ -256,7 +262,8 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
         )
         return f"the inventory lists {lacks}, so it does not cover the table"
     if facts.table.name not in availability.storage_cuts:
-        return availability.reasons.get("storage") or _uncovered(facts, availability)
+        reason = availability.reasons.get("storage") or _uncovered(facts, availability)
+        return availability.naming_unread(reason, "storage")
     return None
 
 

@@ -3,11 +3,16 @@
 The damage is what the ledger has open, also outside the scope of the last audit; the notes name that scope.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeaudit.errors import one_line
+from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import ACCEPTED, PENDING, count, number, visible
+from lakeaudit.judged import NOTHING, PART
+from lakeaudit.kinds import rank
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 from lakeaudit.results.recovery import Recovery, sentence
@@ -19,6 +24,8 @@ LOWEST = AT_STAKE[-1]
 """The lowest severity that a headline counts."""
 NAMED = 5
 """Number of tables that a sentence names; the others are counted."""
+LONGEST_REASON = 300
+"""Number of characters of a reason in a headline."""
 KINDS_NAMED = 4
 """Number of kinds that the headline names; if there are more, one less, and the number of the others."""
 
@@ -59,7 +66,9 @@ def verdict(
         tables: the run's coverage.
         lake_tables: every table of the lake file.
     """
-    pressing = [row for row in standing if row["standing"] != "accepted"]
+    unaccepted = [row for row in standing if row["standing"] != "accepted"]
+    lost = [row for row in unaccepted if row["kind"] == COVERAGE_LOST and row["severity"] in AT_STAKE]
+    pressing = [row for row in unaccepted if row["kind"] != COVERAGE_LOST]
     severities = by_severity(pressing)
     worst = next((line for line in severities if line.name in AT_STAKE and line.stake.findings), None)
     doubts = tuple(_doubts(run, tables))
@@ -67,8 +76,16 @@ def verdict(
     scope = _scope(run, totals, tables, {*lake_tables, *followed})
     first = (scope,) if scope else ()
     accepted = tuple(_accepted(standing))
+    lost_severity = min((row["severity"] for row in lost), key=rank, default=LOWEST)
+    if lost and (worst is None or rank(lost_severity) <= rank(worst.name)):
+        damage = [f"Open discrepancies: {_worst_kinds(worst, by_kind(pressing))}"] if worst else []
+        notes = (*damage, *_also(worst, severities), *_pending(pressing))
+        return Verdict(
+            lost_severity, _lost_coverage(lost, tables), (*first, *notes, *accepted, *doubts), scope
+        )
     if worst:
         notes = (
+            *([_lost_coverage(lost, tables)] if lost else []),
             *_losses(tables),
             *_recovery(worst, pressing),
             *_also(worst, severities),
@@ -90,6 +107,15 @@ def verdict(
     headline = f"No finding of severity {LOWEST} or higher in {part}{_tables(len(decided))}"
     notes = (*first, *quiet, *accepted, *_idle(run, tables), *_young(tables))
     return Verdict("fine", headline, notes, scope)
+
+
+def _lost_coverage(lost: Sequence[Row], tables: Sequence[Judged]) -> str:
+    """Return which tables audits cannot judge any more, and the most frequent reason."""
+    names = sorted({row["table_name"] for row in lost})
+    cells = [cell for table in tables if table.name in names for cell in table.cells.values()]
+    reasons = Counter(cell.reason for cell in cells if cell.state in (NOTHING, PART) and cell.reason)
+    why = f": {one_line(reasons.most_common(1)[0][0], LONGEST_REASON)}" if reasons else ""
+    return f"Coverage lost in {_tables(len(names))} ({_names(names)}){why}"
 
 
 def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Collection[str]) -> str:
@@ -151,7 +177,7 @@ def _worst_kinds(worst: Line, kinds: Sequence[Line]) -> str:
     return f"{count(sum(line.stake.findings for line in lines))}{where}: {', '.join(named)}"
 
 
-def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
+def _also(worst: Line | None, severities: Sequence[Line]) -> Iterable[str]:
     rest = [
         f"{count(line.stake.findings)} {line.name}"
         for line in severities

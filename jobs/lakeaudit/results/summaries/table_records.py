@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakeaudit import judged
 from lakeaudit.errors import one_line
+from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import count, second
 from lakeaudit.kinds import OPEN_OUTCOMES, PART_REQUESTED, PART_UNKNOWN, SEVERITIES, rank
 from lakeaudit.results.read import PUBLISHED, UNRESOLVED, Results, Row
@@ -26,6 +27,8 @@ _COVERAGE = (
     *("consistent", "findings", "ignored", "out_of_window", "undecided", "uncovered"),
 )
 _LEDGER = ("table_name", "severity", "state", "ack_until", "discrepancy_id")
+_OF_FILES = pc.field("kind") != COVERAGE_LOST
+"""Lost coverage is not damage: the answer for a table that audits cannot judge is unknown."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def _unresolved(results: Results, tables: Sequence[str], now: datetime) -> dict[
     """Return by table the columns of a record about unresolved discrepancies."""
     if not tables:
         return {}
-    condition = pc.field("state").isin(UNRESOLVED) & pc.field("table_name").isin(list(tables))
+    condition = pc.field("state").isin(UNRESOLVED) & pc.field("table_name").isin(list(tables)) & _OF_FILES
     records: dict[str, dict[str, Any]] = {}
     for batch in results.batches("discrepancies", condition, _LEDGER, rows=1 << 16):
         columns = (batch.column(name).to_pylist() for name in _LEDGER)

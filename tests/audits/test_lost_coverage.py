@@ -1,0 +1,114 @@
+"""Nights on which audits cannot judge what they judged before: whole audits of a real lake. No JVM."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.audit.outcome import Outcome
+from lakeaudit.commands.check import check
+from lakeaudit.config import Lake
+from lakeaudit.explain import text_output
+from lakeaudit.report.gather import gather
+from lakeaudit.results.summaries.table_answers import Demand
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.schemas import rows_of
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    made.write("events", days=("2026-11-01",))
+    return made
+
+
+def ledger(lake: Lake) -> dict[str, dict[str, Any]]:
+    rows = rows_of(results_of(lake).discrepancies())
+    return {str(row["table_name"]): row for row in rows if row["kind"] == "coverage_lost"}
+
+
+def states(lake: Lake) -> dict[str, str]:
+    return {name: row["state"] for name, row in ledger(lake).items()}
+
+
+def lose_report(shop: Shop) -> None:
+    """Remove the checksum, which an inventory writes last: audits ignore the report without it."""
+    for entry in shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="inventories/")["Contents"]:
+        if entry["Key"].endswith("manifest.checksum"):
+            shop.s3.delete_object(Bucket=shop.bucket, Key=entry["Key"])
+
+
+def verdict_of(lake: Lake, outcome: Outcome) -> str:
+    results, names = results_of(lake), [table.name for table in lake.tables]
+    page = gather(results, results.run(outcome.run_id), "lake.yaml", datetime.now(UTC), 9, names, drawn=False)
+    return text_output.verdict_line(page)
+
+
+def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_table_again(
+    shop: Shop, tmp_path: Path
+) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    first = audited(lake, run_id="r1")
+    assert states(lake) == {}
+    lose_report(shop)
+    blind = audited(lake, run_id="r2")
+    assert states(lake) == {"events": "open", "orders": "open"}
+    assert blind.summary["coverage_lost"] == 2
+    row = ledger(lake)["orders"]
+    assert (row["severity"], row["files"], row["cause_at"].isoformat()) == ("error", 8, _iso(first))
+    place = f"s3://{shop.bucket}/inventories"
+    assert "missing and changed files, unused files, duplicates" in row["explanation"]
+    assert place in row["cause"]
+    line = verdict_of(lake, blind)
+    assert "coverage lost in 2 tables (events, orders)" in line.lower()
+    assert place in line
+    audited(lake, run_id="r3")
+    assert [row["last_run_id"] for row in ledger(lake).values()] == ["r2", "r2"]
+    answers = check(lake, results_of(lake), ["orders"], Demand(timedelta(hours=1)), datetime.now(UTC))
+    assert [answer.answer for answer in answers] == ["unknown"]
+    audited(lake, run_id="r4", live=True)
+    assert states(lake) == {"events": "open", "orders": "open"}, "an audit that lists cannot tell"
+    shop.take_inventory()
+    audited(lake, run_id="r5")
+    assert states(lake) == {"events": "resolved", "orders": "resolved"}
+
+
+def _iso(outcome: Outcome) -> str:
+    return outcome.run_row["as_of"].isoformat()
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        pytest.param("expect: [{reason: moving, tables: [orders], refused: could be read}]", {"events": "open"},
+                     id="expected gap"),
+        pytest.param("ignore: [{tables: [orders], kinds: [coverage_lost], reason: known}]", {"events": "open"},
+                     id="ignored"),
+        pytest.param("severity: {coverage_lost: off}", {}, id="off"),
+        pytest.param("severity: {coverage_lost: critical}", {"events": "open", "orders": "open"}, id="critical"),
+    ],
+)  # fmt: skip
+def test_the_lake_file_decides_which_lost_coverage_is_reported(
+    shop: Shop, tmp_path: Path, entry: str, expected: dict[str, str]
+) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path, extra=entry)
+    audited(lake, run_id="r1")
+    lose_report(shop)
+    audited(lake, run_id="r2")
+    assert states(lake) == expected
+    if "critical" in entry:
+        assert {row["severity"] for row in ledger(lake).values()} == {"critical"}
+
+
+def test_a_table_that_was_never_judged_has_lost_nothing(shop: Shop, tmp_path: Path) -> None:
+    lake = shop.lake(tmp_path)
+    for run in ("r1", "r2"):
+        audited(lake, run_id=run)
+    assert states(lake) == {}
