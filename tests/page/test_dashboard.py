@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
+from lakeaudit.dashboard import addresses
 from lakeaudit.formatting import shortened, visible
 from lakeaudit.keys import Location
 from tests.builders.on_call import BROWSERS, CHROMIUM, PATIENCE, answers, settled
@@ -59,6 +60,23 @@ def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Serv
         timeout=PATIENCE
     )
     assert "kind=temporary" in page.url, f"seed {SEED}"
+
+
+@pytest.mark.parametrize("number", [0, 1, 5, 8, 10, 11])
+def test_links_of_messages_open_their_subjects(page: Page, served: Served, number: int) -> None:
+    uri = f"s3://lake/{HOSTILE[number]}"
+    for address, words in (
+        (addresses.lake_address(served.url), "Tables by day"),
+        (addresses.table_address(f"{served.url}/", served.drawn.table), "What is broken"),
+        (addresses.file_address(served.url, uri), visible(uri)),
+        (addresses.discrepancy_address(served.url, f"h{number}"), visible(uri)),
+        (addresses.run_address(served.url, "r1"), "In the ledger"),
+    ):
+        settled(page, address)
+        shown = page.get_by_test_id("stMain")
+        expect(shown, address).to_contain_text(words, use_inner_text=False)
+        expect(shown, address).not_to_contain_text("cannot be shown")
+        expect(page.get_by_text("Page not found"), address).to_have_count(0)
 
 
 def test_the_first_page_has_a_name_too(page: Page, served: Served) -> None:

@@ -10,6 +10,7 @@ from datetime import date
 from itertools import groupby
 from urllib.parse import quote
 
+from lakeaudit.dashboard.addresses import relative_address
 from lakeaudit.formatting import count, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
@@ -127,7 +128,7 @@ _MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if stat
 def _tick(run: Row) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
     label = f"{status}, as of {second(run['as_of'])}"
-    address = f"runs?run={quote(run['run_id'], safe='')}"
+    address = relative_address("runs", {"run": run["run_id"]})
     return f'<a class="{status}" href="{address}" title="{label}" aria-label="{label}">{_MARKS.get(status, "")}</a>'
 
 

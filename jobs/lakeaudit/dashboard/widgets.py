@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import pandas as pd
 import streamlit as st
 
 from lakeaudit import formatting
 from lakeaudit.dashboard import markup
+from lakeaudit.dashboard.addresses import relative_address
 from lakeaudit.errors import AuditError, LakeFileError, one_line
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.palette import display_name, shape
@@ -86,7 +86,7 @@ def link(page: str, label: str, **chosen: str) -> None:
 
 def address_of(page: str, **chosen: str) -> str:
     """Return the address of a page with parameters, for cells of grids and marks of charts."""
-    return f"{page}?{urlencode(chosen, quote_via=quote, safe='')}"
+    return relative_address(page, chosen)
 
 
 def cell_link(page: str, label: str, **chosen: str) -> str:

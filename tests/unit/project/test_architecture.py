@@ -326,6 +326,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 REGISTRY = ("lakeaudit.evidence.kind", "lakeaudit.evidence.registry")
 """The lake file's models of kinds come from here; no reader is imported for it."""
 
+ADDRESSES = "lakeaudit.dashboard.addresses"
+"""Messages link to pages, so every room may use the addresses; they know neither Streamlit nor a page."""
+
 ROOMS = (
     *(
         "",
@@ -338,6 +341,7 @@ ROOMS = (
         "judged",
         "schemas",
         "json_documents",
+        "addresses",
     ),
     *(
         "registry",
@@ -371,6 +375,8 @@ ROOMS = (
 def room_of(module: str) -> str:
     if module in REGISTRY:
         return "registry"
+    if module == ADDRESSES:
+        return "addresses"
     return module.removeprefix("lakeaudit").removesuffix(".__init__").strip(".").partition(".")[0]
 
 
@@ -471,8 +477,14 @@ def test_no_audit_module_imports_reconcile() -> None:
 
 
 def test_the_dashboard_is_started_by_its_command_alone() -> None:
-    assert {user for user in users_of("lakeaudit.dashboard") if not below(user, "lakeaudit.dashboard")} == {
-        "lakeaudit.commands.dashboard"
+    pages = [module for module in MODULES if below(module, "lakeaudit.dashboard") and module != ADDRESSES]
+    users = {user for page in pages for user in users_of(page) if not below(user, "lakeaudit.dashboard")}
+    assert users == {"lakeaudit.commands.dashboard"}
+
+
+def test_the_addresses_of_pages_are_a_leaf() -> None:
+    assert {name for name in imports(ADDRESSES) if below(name, "lakeaudit")} == {
+        "lakeaudit.formatting.table_label"
     }
 
 
