@@ -274,6 +274,7 @@ class PostedAlert(TypedDict):
     annotations: AlertTexts
     startsAt: str
     endsAt: str
+    generatorURL: NotRequired[str]
 
 
 class WebhookCommands(TypedDict):
@@ -313,6 +314,8 @@ class WebhookContent(TypedDict):
     run_id: str
     severity: str
     table: str | None
+    owner: str | None
+    page: str | None
     resolved: bool
     headline: str
     reason: str | None

@@ -6,11 +6,15 @@ Rows are those of the result table `coverage`.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lakeaudit.kinds import FILE_AXES, JUDGED_OUTCOMES, OPEN_OUTCOMES, YOUNG_OUTCOME
 
 Row = Mapping[str, Any]
+About = tuple[str, str]
+"""A table and an axis."""
 
 CONTENT = "content"
 TO_COME = "hazard"
@@ -74,3 +78,20 @@ def table_standing(rows: Iterable[Row]) -> str:
     if content == EMPTY and has_files(known):
         return IDLE
     return PART if content == OFF else WHOLE
+
+
+@dataclass(frozen=True)
+class LastJudged:
+    """The last audit that judged an axis: its `as_of`, the judged share of the files, and the number of the files."""
+
+    at: datetime
+    share: float
+    files: int | None
+
+
+def judged_share(row: Row) -> float | None:
+    """Return the judged share of an axis; None if nothing was judged, or the axis was not part of the audit."""
+    state = axis_state(row) if row["status"] in ("complete", "partial") else NOTHING
+    if state in (WHOLE, EMPTY, YOUNG):
+        return 1.0
+    return float(row["decided_share"] or 0) if state == PART else None

@@ -36,6 +36,8 @@ CHECKPOINT_DIFFERS = "query engines begin at this checkpoint, and read other fil
 """Part of the explanation of a checkpoint that contradicts its commits: it can be renamed, too."""
 
 TABLE_MISSING = "table_missing"
+COVERAGE_LOST = "coverage_lost"
+"""The kind of a table that audits cannot judge any more."""
 SEVERAL_STATES = "versions of the table are lost together"
 """Part of the explanation of a lost state if older states, which it may need, are lost as well."""
 
@@ -363,7 +365,7 @@ _ALL = (
         "correct the access rights (`lakeaudit doctor`).",
     ),
     Kind(
-        "coverage_lost", COVERAGE_AXIS, "error",
+        COVERAGE_LOST, COVERAGE_AXIS, "error",
         "an earlier audit judged the table, and audits cannot judge it any more: problems of it stay hidden",
         "Repair the evidence that the explanation names, and audit again (`lakeaudit doctor` checks all sources). If "
         "the table shall not be judged any more, remove it from the lake file, or name the gap in `expect`.",

@@ -1,4 +1,4 @@
-"""Nights on which audits cannot judge what they judged before: whole audits of a real lake. No JVM."""
+"""Nights on which audits cannot judge tables that they judged before: whole audits of a real lake. No JVM."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
 
 
 def _iso(outcome: Outcome) -> str:
-    return outcome.run_row["as_of"].isoformat()
+    return str(outcome.run_row["as_of"].isoformat())
 
 
 @pytest.mark.parametrize(

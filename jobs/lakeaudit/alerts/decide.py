@@ -6,25 +6,36 @@ nothing that changes from run to run, so that PagerDuty or Alertmanager keeps on
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
 from lakeaudit.keys import digest
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.summaries.change_summary import Change
 
 REPORTED = ("opened", "reopened", "escalated", "reclassified", "resolved")
 """Transitions that notices report, the most urgent first."""
 
 DISCREPANCIES, MASS_LOSS, STILL_OPEN = "discrepancies", "mass_loss", "still_open"
+BLIND = COVERAGE_LOST
+"""The kind of a notice whose worst change is lost coverage."""
 SUSPECT, FAILED, OVERDUE, RECOVERED = "audit_suspect", "audit_failed", "audit_overdue", "audit_recovered"
 _OF_STATUS = {"suspect": SUSPECT, "failed": FAILED}
 _TROUBLE = (SUSPECT, FAILED, OVERDUE)
-NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, STILL_OPEN, *_TROUBLE, RECOVERED)
+OF_AUDIT = (*_TROUBLE, RECOVERED)
+"""Kinds of notices about the audit itself."""
+TEST = "test"
+"""The kind of the example of `lakeaudit alert --test`, which is not stored."""
+ROUTE_ADDED = "route_added"
+"""The kind of a row without a message: from its time on, the receiver gets messages."""
+NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, BLIND, STILL_OPEN, *OF_AUDIT, ROUTE_ADDED)
 
 DUE, SENT, FAILED_TO_SEND = "due", "sent", "failed"
+
+NEARLY = 0.95
+"""The part of `repeat` after which a reminder is due: a nightly audit may begin a little earlier than the last one."""
 
 LEAST = "warning"
 """Default of `min_severity` of a route."""
@@ -41,17 +52,18 @@ class Notice:
     changes: tuple[Change, ...] = ()
     words: str = ""
     over: bool = False
+    owner: str | None = None
 
     def fingerprint(self, lake: str) -> str:
         """Return a digest of subject and receiver, which is the same in every run."""
-        about = "audit" if self.kind in (*_TROUBLE, RECOVERED) else f"table {self.table or ''}"
+        about = "audit" if self.kind in OF_AUDIT else f"table {self.table or ''}"
         return digest(lake, self.receiver, about)
 
     @property
     def severity(self) -> str:
         """Return the worst severity; trouble of the audit itself is critical, since it may hide any damage."""
         if not self.changes:
-            return "info" if self.over else SEVERITIES[0]
+            return "info" if self.over or self.kind == ROUTE_ADDED else SEVERITIES[0]
         return min((change.severity for change in self.bad), key=SEVERITIES.index, default="info")
 
     @property
@@ -91,15 +103,19 @@ def due_reminders(
     open_now: Mapping[str | None, Mapping[str, int]],
     routes: Sequence[Alert],
     last: Mapping[tuple[str, str | None], datetime],
+    added: Mapping[str, datetime],
     now: datetime,
 ) -> list[tuple[str, str | None]]:
-    """Return (receiver, table) for which a reminder is due; `last` has the time of the last notice of each."""
+    """Return (receiver, table) for which a reminder is due.
+
+    `last` has the time of the last notice of each, `added` the time from which each receiver gets messages.
+    """
     patient = [(route, route.repeat) for route in routes if route.repeat is not None]
     due = [
         (route.receiver, table)
         for route, repeat in patient for table, counts in open_now.items()
         if any(number and concerns(route, table, severity) for severity, number in counts.items())
-        and now - last.get((route.receiver, table), now - repeat) >= repeat
+        and now - last.get((route.receiver, table), added.get(route.receiver, now)) >= repeat * NEARLY
     ]  # fmt: skip
     return list(dict.fromkeys(due))
 
@@ -135,7 +151,14 @@ def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[N
         loss = news.losses.get(table or "", "") if worst in REPORTED[:2] else ""
         open_now = news.open.get(table, {})
         over = not any(concerns(route, table, name) for route in routes for name, n in open_now.items() if n)
-        yield Notice(receiver, table, MASS_LOSS if loss else DISCREPANCIES, worst, tuple(changes), loss, over)
+        notice = Notice(receiver, table, DISCREPANCIES, worst, tuple(changes), loss, over)
+        kind = MASS_LOSS if loss else BLIND if _is_blind(notice) else DISCREPANCIES
+        yield replace(notice, kind=kind)
+
+
+def _is_blind(notice: Notice) -> bool:
+    """Return whether lost coverage is among the worst changes."""
+    return any(each.kind == COVERAGE_LOST and each.severity == notice.severity for each in notice.bad)
 
 
 def _changes_for(routes: Sequence[Alert], changes: Sequence[Change]) -> Iterator[Change]:

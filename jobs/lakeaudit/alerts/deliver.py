@@ -3,8 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -12,9 +10,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
+from lakeaudit.alerts.posts import Form, Post
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert, WebhookAlert
 from lakeaudit.errors import AuditError
-from lakeaudit.json_documents import PostedAlert
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.connections.http_pool import HttpPool
@@ -26,8 +24,8 @@ PATIENCE = (5.0, 15.0)
 INCIDENTS = ("pagerduty", "opsgenie")
 """Schemes of channels that keep incidents by a key: they get one message for each table, which can be resolved."""
 
-HOLDS_FOR = timedelta(days=7)
-"""Shortest time that Alertmanager shows an alert without an update: audits send only changes."""
+BATCH = 100
+"""Number of alerts in one request to Alertmanager."""
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
@@ -46,23 +44,10 @@ class CannotDeliver(Exception):
     """A message did not reach its receiver; the text states the reason and is safe to show."""
 
 
-@dataclass(frozen=True)
-class Post:
-    """One message. `key` identifies its subject and is the same in every run; `body` is JSON for a webhook."""
-
-    title: str
-    body: str
-    severity: str
-    over: bool
-    key: str
-    labels: Mapping[str, str]
-    at: datetime
-
-
 class Channel(Protocol):
-    """Sends to one receiver; `per_table`: one message for each table, since the receiver keeps incidents."""
+    """Sends to one receiver, in its form."""
 
-    per_table: bool
+    form: Form
 
     def send(self, post: Post) -> None:
         """Send the message.
@@ -82,8 +67,7 @@ def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
         case SnsAlert():
             return SnsChannel(route.topic_arn, clients)
         case AlertmanagerAlert():
-            holds_for = max(HOLDS_FOR, (route.repeat or timedelta()) * 2)
-            return AlertmanagerChannel(_address(route.url_env, env), route.url_env, holds_for)
+            return AlertmanagerChannel(_address(route.url_env, env), route.url_env)
         case AppriseAlert():
             return AppriseChannel(_address(route.url_env, env), route.url_env)
         case WebhookAlert():
@@ -116,7 +100,7 @@ class AppriseChannel:
             raise CannotDeliver(f"the variable {name} holds no address that Apprise knows")
         self._url = url
         self._name = name
-        self.per_table = url.partition("://")[0].lower() in INCIDENTS
+        self.form: Form = "incidents" if url.partition("://")[0].lower() in INCIDENTS else "text"
 
     def send(self, post: Post) -> None:
         """Send the message; Apprise allows a channel four seconds to connect and four to respond."""
@@ -124,7 +108,7 @@ class AppriseChannel:
         # the sender that channels show; no image is loaded from another site
         asset = self._apprise.AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
         apprise = self._apprise.Apprise(asset=asset)
-        apprise.add(self._keyed(post.key) if self.per_table else self._url)
+        apprise.add(self._keyed(post.key) if self.form == "incidents" else self._url)
         if not apprise.notify(post.body, post.title, kind, body_format="text"):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
@@ -136,7 +120,7 @@ class AppriseChannel:
 class SnsChannel:
     """Sends to an SNS topic."""
 
-    per_table = False
+    form: Form = "text"
 
     def __init__(self, topic_arn: str, clients: Clients) -> None:
         self._topic = topic_arn
@@ -156,29 +140,22 @@ class SnsChannel:
 class AlertmanagerChannel:
     """Sends to Alertmanager's API v2, which identifies an alert by its labels; they are the same in every run."""
 
-    per_table = True
+    form: Form = "alerts"
 
-    def __init__(self, url: str, name: str, holds_for: timedelta) -> None:
+    def __init__(self, url: str, name: str) -> None:
         self._url = url.rstrip("/")
         self._name = name
-        self._holds_for = holds_for
 
     def send(self, post: Post) -> None:
-        """Send the message."""
-        ends = post.at if post.over else post.at + self._holds_for
-        alert = PostedAlert(
-            labels={"alertname": "lakeaudit", "key": post.key, **post.labels},
-            annotations={"summary": post.title, "description": post.body},
-            startsAt=post.at.isoformat(),
-            endsAt=ends.isoformat(),
-        )
-        _post(f"{self._url}/api/v2/alerts", [alert], self._name)
+        """Send the alerts in batches."""
+        for first in range(0, len(post.alerts), BATCH):
+            _post(f"{self._url}/api/v2/alerts", post.alerts[first : first + BATCH], self._name)
 
 
 class WebhookChannel:
     """Posts one JSON document. No redirect is followed: its target is not an address that the user named."""
 
-    per_table = False
+    form: Form = "json"
 
     def __init__(self, url: str, name: str, secret: str | None) -> None:
         if not url.lower().startswith(("http://", "https://")):

@@ -1,6 +1,7 @@
 """Words the notices, so that a reader needs no other source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,20 @@ from lakeaudit.advice.next_steps import (
     to_do,
     way_back,
 )
-from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
+from lakeaudit.alerts.decide import (
+    BLIND,
+    FAILED,
+    MASS_LOSS,
+    OF_AUDIT,
+    OVERDUE,
+    RECOVERED,
+    STILL_OPEN,
+    SUSPECT,
+    TEST,
+    Notice,
+)
+from lakeaudit.dashboard.addresses import run_address, table_address
+from lakeaudit.errors import one_line
 from lakeaudit.formatting import count, happened, number, second, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.recovery import losses
@@ -26,6 +40,9 @@ if TYPE_CHECKING:
 
 MOST_SECTIONS = 12
 """Number of tables in one message; the others are counted."""
+
+LONGEST_CAUSE = 160
+"""Number of characters of a cause in a headline."""
 
 _OF_AUDIT = {
     SUSPECT: "the evidence is suspect, so this audit opened and resolved no discrepancy",
@@ -42,6 +59,12 @@ _ENDS = {
     "retired": "closed: audits no longer check it",
 }
 _NOT_RESTORED = "reference_removed"
+_FIRST_WORDS = {
+    MASS_LOSS: "MASS LOSS: ",
+    BLIND: "COVERAGE LOST: ",
+    STILL_OPEN: "STILL OPEN: ",
+    TEST: "TEST: ",
+}
 
 _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 """Characters with which chats start mentions and links: a key must not notify everybody."""
@@ -50,13 +73,19 @@ _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 def headline(notice: Notice) -> str:
     """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
-        return _OF_AUDIT[notice.kind]
-    where = f" in {_tame(notice.table)}" if notice.table else ""
+        because = (
+            f": {tame(one_line(notice.words, LONGEST_CAUSE))}"
+            if notice.kind == FAILED and notice.words
+            else ""
+        )
+        return f"{_OF_AUDIT[notice.kind]}{because}"
+    where = f" in {tame(notice.table)}" if notice.table else ""
     if not notice.bad:
         not_restored = any(change.resolution == _NOT_RESTORED for change in notice.changes)
         end = "CLOSED, NOT RESTORED" if not_restored else "RESOLVED"
-        return f"{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
-    first = {MASS_LOSS: "MASS LOSS: ", STILL_OPEN: "STILL OPEN: "}.get(notice.kind, "")
+        first = _FIRST_WORDS[TEST] if notice.kind == TEST else ""
+        return f"{first}{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
+    first = _FIRST_WORDS.get(notice.kind, "")
     worst = [change for change in notice.bad if change.severity == notice.severity]
     rest = sum(change.number for change in notice.bad) - sum(change.number for change in worst)
     less = f" and {count(rest)} less severe" if rest else ""
@@ -78,23 +107,54 @@ Reach = Callable[[str], "Endpoint"]
 """Returns the endpoint of a bucket."""
 
 
-def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Reach | None = None) -> str:
+@dataclass(frozen=True)
+class Wording:
+    """What a message about a run needs beside its changes.
+
+    `redact` leaves out keys and partition values; `dashboard` is the address of the dashboard, None: there is none.
+    """
+
+    lake_file: str
+    run_id: str
+    redact: bool = False
+    reach: Reach | None = None
+    dashboard: str | None = None
+
+    def page(self, notice: Notice) -> str | None:
+        """Return the address of the dashboard's page about a notice."""
+        if self.dashboard is None:
+            return None
+        if notice.kind in OF_AUDIT:
+            return run_address(self.dashboard, self.run_id)
+        return table_address(self.dashboard, notice.table)
+
+
+def text(notice: Notice, wording: Wording) -> str:
     """Return the headline, and below it each change with the commands for it."""
     lines = [headline(notice)]
     if notice.words:
-        lines.append(f"  {_tame(notice.words)}")
+        lines.append(f"  {tame(notice.words)}")
+    if notice.owner:
+        lines.append(f"  owner: {tame(notice.owner)}")
     for change in sorted(notice.changes, key=_pressing):
-        lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
+        lines += [f"  {line}" for line in _change(change, wording)]
         if change.transition != "resolved":
-            steps = next_steps(change, lake_file, reach, redact=redact)
-            lines += [f"  {label}: {words}" for label, words in steps]
+            lines += [f"  {label}: {words}" for label, words in next_steps(change, wording)]
+    if page := wording.page(notice):
+        lines.append(f"  page: {page}")
     return "\n".join(lines)
 
 
-def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
+def ending_text(kind: str, resolution: str | None, stake: str) -> str:
+    """Return how discrepancies of a kind were resolved; `stake` has their files, rows and bytes."""
+    return _ENDS.get(ending(kind, resolution), "resolved").format(stake)
+
+
+def _change(change: Change, wording: Wording) -> Iterator[str]:
+    redact = wording.redact
     kind, many = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
-        yield f"{many} {kind} {_ENDS.get(ending(change.kind, change.resolution), 'resolved').format(_stake(change))}"
+        yield f"{many} {kind} {ending_text(change.kind, change.resolution, _stake(change))}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return
@@ -102,28 +162,26 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {meaning}"
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
-    yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
+    yield f"since {_time(change.since)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
     if recoverable := losses(change.recovery):
         yield recoverable
-    yield f"more: {command(change, lake_file, run_id, redact=redact)}"
+    yield f"more: {command(change, wording)}"
 
 
-def next_steps(
-    change: Change, lake_file: str, reach: Reach | None, *, redact: bool
-) -> Iterator[tuple[str, str]]:
+def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:
     """Yield the command that plans the repair, as on every page; else one that restores a file, or advice.
 
     Each has a label before it: `repair`, `do` for advice, or one that begins with `recover`.
     """
-    answers = change.recovery.plannable
-    if may_be_repaired(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
+    answers, reach = change.recovery.plannable, wording.reach
+    if may_be_repaired(change.kind, answers) and tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield "do", to_do(change.kind, manifest_kind=change.manifest_kind)
-        yield "repair", repair_command(lake_file, change.table, change.kind, answers, change.causes)
+        yield "repair", repair_command(wording.lake_file, change.table, change.kind, answers, change.causes)
         return
-    back = change.back if not redact else None
-    tame = back is not None and _tame(back["subject"]) == back["subject"]
-    step = way_back(back, reach(back["bucket"]) if reach else None) if back and tame else None
+    back = change.back if not wording.redact else None
+    is_tame = back is not None and tame(back["subject"]) == back["subject"]
+    step = way_back(back, reach(back["bucket"]) if reach else None) if back and is_tame else None
     none = change.recoverable.get("no") == change.number
     do = to_do(change.kind, "no" if none else None, change.manifest_kind)
     if do and (step is None or change.kind in THINK_FIRST):
@@ -139,7 +197,7 @@ def _where(change: Change, *, redact: bool) -> Iterator[str]:
 
 
 def _partition(name: str, change: Change) -> str:
-    return _tame(name) + (" (the whole partition is gone)" if name in change.whole else "")
+    return tame(name) + (" (the whole partition is gone)" if name in change.whole else "")
 
 
 def _stake(change: Change) -> str:
@@ -150,17 +208,18 @@ def _stake(change: Change) -> str:
     return ", ".join(known) or "not known"
 
 
-def command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
+def command(change: Change, wording: Wording) -> str:
     """Return the command that explains a file of a change, or lists all its findings."""
-    lake = operand(lake_file)
-    if change.example and not redact and _tame(change.example) == change.example:
+    lake = operand(wording.lake_file)
+    if change.example and not wording.redact and tame(change.example) == change.example:
         return f"lakeaudit explain {lake} {operand(change.example)}"
-    plain = change.table and _tame(change.table) == change.table
+    plain = change.table and tame(change.table) == change.table
     table = f" {option('--table', change.table)}" if change.table and plain else ""
-    return f"lakeaudit findings {lake} {option('--run-id', run_id)} --kind {change.kind}{table}"
+    return f"lakeaudit findings {lake} {option('--run-id', wording.run_id)} --kind {change.kind}{table}"
 
 
-def _tame(text: str) -> str:
+def tame(text: str) -> str:
+    """Return a name as one visible line in which no chat sees a mention or a link."""
     return visible(text).translate(_SIGNS)
 
 

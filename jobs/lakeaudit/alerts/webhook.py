@@ -1,7 +1,6 @@
 """Words notices as one JSON document for programs. docs/alerts.md describes version 1 of its fields.
 
-A section is the JSON of one notice. It is stored below the headline in the notice's message, so that a message that was
-not delivered is sent later as it was.
+The JSON of a notice is stored with it, so that a message that was not delivered is sent later as it was.
 """
 
 import json
@@ -9,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lakeaudit.alerts.decide import Notice
-from lakeaudit.alerts.message_text import MOST_SECTIONS, Reach, command, headline, next_steps
+from lakeaudit.alerts.message_text import MOST_SECTIONS, Wording, command, headline, next_steps
 from lakeaudit.formatting import iso, iso_or_null
 from lakeaudit.json_documents import WebhookChange, WebhookContent, WebhookMessage, WebhookNotice
 from lakeaudit.keys import digest
@@ -24,32 +23,42 @@ LARGEST = 1 << 18
 """The most bytes of a document; notices that do not fit are counted."""
 
 
-def section(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Reach | None = None) -> str:
-    """Return the headline, and on the next line the JSON of a notice."""
+def content(notice: Notice, wording: Wording) -> WebhookContent:
+    """Return the JSON of a notice."""
     ranked = sorted(
         notice.changes, key=lambda each: (each.resolution is not None, SEVERITIES.index(each.severity))
     )
-    content: WebhookContent = {
+    return {
         "kind": notice.kind,
-        "run_id": run_id,
+        "run_id": wording.run_id,
         "severity": notice.severity,
         "table": notice.table,
+        "owner": notice.owner,
+        "page": wording.page(notice),
         "resolved": notice.over,
         "headline": headline(notice),
         "reason": notice.words or None,
-        "changes": [
-            _change(change, lake_file, run_id, reach, redact=redact) for change in ranked[:MOST_CHANGES]
-        ],
+        "changes": [_change(change, wording) for change in ranked[:MOST_CHANGES]],
         "more_changes": len(ranked[MOST_CHANGES:]),
     }
-    return f"{headline(notice)}\n{json.dumps(content)}"
 
 
-def _change(
-    change: Change, lake_file: str, run_id: str, reach: Reach | None, *, redact: bool
-) -> WebhookChange:
-    over = change.transition == "resolved"
-    steps = dict(() if over else next_steps(change, lake_file, reach, redact=redact))
+def stored_content(row: Row) -> WebhookContent | None:
+    """Return the JSON of a stored notice; None: an earlier version wrote it for another receiver than a webhook."""
+    text = row.get("content") or row["message"].partition("\n")[2]
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or "changes" not in found:
+        return None
+    known: WebhookContent = {"owner": None, "page": None, **found}  # type: ignore[typeddict-item]
+    return known
+
+
+def _change(change: Change, wording: Wording) -> WebhookChange:
+    over, redact = change.transition == "resolved", wording.redact
+    steps = dict(() if over else next_steps(change, wording))
     return {
         "transition": change.transition,
         "kind": change.kind,
@@ -68,7 +77,7 @@ def _change(
         "more_partitions": change.more_partitions + (len(change.partitions) if redact else 0),
         "advice": steps.pop("do", None),
         "commands": {
-            "show": None if over else command(change, lake_file, run_id, redact=redact),
+            "show": None if over else command(change, wording),
             "repair": steps.pop("repair", None),
             "recover": next(iter(steps.values()), None),
         },
@@ -86,7 +95,7 @@ def document(
     newest = [_notice(group[-1], late=False) for group in groups]
     late = [_notice(row, late=True) for group in groups for row in reversed(group[:-1])]
     notices = [*newest, *late]
-    content: WebhookMessage = {
+    message: WebhookMessage = {
         "version": VERSION,
         "id": digest(*(row["notice_id"] for group in groups for row in group)),
         "lake": lake,
@@ -97,12 +106,18 @@ def document(
         "notices": notices[:MOST_SECTIONS],
         "more_notices": len(notices[MOST_SECTIONS:]),
     }
-    while len(text := json.dumps(content)) > LARGEST:
-        content["notices"].pop()
-        content["more_notices"] += 1
+    while len(text := json.dumps(message)) > LARGEST:
+        message["notices"].pop()
+        message["more_notices"] += 1
     return text
 
 
 def _notice(row: Row, *, late: bool) -> WebhookNotice:
-    content: WebhookContent = json.loads(row["message"].partition("\n")[2])
-    return {"id": row["notice_id"], "late": late, **content}
+    found = stored_content(row)
+    if found is None:  # an earlier version stored its text alone
+        found = {
+            "kind": row["kind"], "run_id": row["run_id"], "severity": row["severity"], "table": row["table_name"],
+            "owner": None, "page": None, "resolved": row["over"], "headline": row["message"].partition("\n")[0],
+            "reason": None, "changes": [], "more_changes": 0,
+        }  # fmt: skip
+    return {"id": row["notice_id"], "late": late, **found}

@@ -1,7 +1,8 @@
 """Adds a finding for each table that lost coverage: an earlier audit judged it, and this audit cannot."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from lakeaudit.audit.judge import Judgement
@@ -10,12 +11,52 @@ from lakeaudit.collect.evidence_gaps import not_ignored
 from lakeaudit.config import Table
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.absence_ceiling import doubts
-from lakeaudit.findings.lost_coverage import COVERAGE_LOST, LostTable, lost_tables, unjudged
-from lakeaudit.kinds import COVERAGE_AXIS, KINDS
+from lakeaudit.formatting import second
+from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axis_state, judged_share
+from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.last_judged import known_lost, last_judged
 from lakeaudit.runtime import duck
+
+MUCH = 0.5
+"""Coverage is also lost if an audit judges less than this part of the share that the earlier audit judged."""
+
+_PROBLEMS = {
+    "content": "missing and changed files",
+    "metastore": "differences from the metadata store",
+    "metastore_tree": "broken folders of the metadata store",
+    "leftover": "unused files",
+    "duplicate": "duplicates",
+    "commit": "lost and repeated commits",
+    "pointer": "stale catalog pointers",
+    "hazard": "upcoming losses",
+}
+"""The problems that nobody sees while an axis is not judged."""
+
+
+@dataclass(frozen=True)
+class LostTable:
+    """A table with lost coverage: the rows of its lost axes, since when, and the files that were judged before."""
+
+    table: str
+    rows: tuple[Row, ...]
+    since: datetime
+    files: int | None
+
+    @property
+    def cause(self) -> str:
+        """Return why its most important axis cannot be judged; tables with the same lost source have the same text."""
+        return str(_ordered(self.rows)[0]["reason"] or "the audit gives no reason")
+
+    @property
+    def explanation(self) -> str:
+        """Return what the audit cannot see, since when, and why."""
+        axes: dict[str, list[str]] = {}
+        for row in _ordered(self.rows):
+            axes.setdefault(row["reason"] or "", []).append(_PROBLEMS.get(row["axis"], str(row["axis"])))
+        hidden = "; ".join(", ".join(names) + (f" ({why})" if why else "") for why, names in axes.items())
+        return f"audits cannot see since {second(self.since)}: {hidden}"
 
 
 def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) -> Judgement:
@@ -28,7 +69,7 @@ def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) 
         return judgement
     doubtful = {check.missing.table for check in doubts(judgement.sample_checks)}
     tables = {table.name: table for table in evidence.scope if table.name not in doubtful}
-    lost = _lost(judgement, tables, evidence, past)
+    lost = _blind_tables(judgement, tables, evidence, past)
     as_of, con = evidence.stamp.as_of, evidence.con
     observed = [AxisObservation(name, COVERAGE_AXIS, "complete", as_of, as_of) for name in tables]
     rows = not_ignored(
@@ -42,7 +83,7 @@ def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) 
     return replace(judgement, findings=findings, observations=[*judgement.observations, *observed])
 
 
-def _lost(
+def _blind_tables(
     judgement: Judgement, tables: Mapping[str, Table], evidence: Evidence, past: Results
 ) -> Iterable[LostTable]:
     mine = [row for row in judgement.coverage_rows if row["table_name"] in tables]
@@ -69,3 +110,48 @@ def _finding(lost: LostTable, table: Table) -> dict[str, Any]:
         "cause_at": lost.since,
         "explanation": lost.explanation,
     }
+
+
+def unjudged(coverage: Iterable[Row], excused: Collection[str]) -> list[Row]:
+    """Return the rows of axes that an audit could judge at most in part, but for those with an excused reason."""
+    return [
+        row
+        for row in coverage
+        if row["status"] in ("complete", "partial")
+        and axis_state(row) in (NOTHING, PART)
+        and (row["reason"] or "") not in excused
+        and (judged_share(row) or 0.0) < MUCH
+    ]
+
+
+def lost_tables(
+    rows: Sequence[Row], before: Mapping[About, LastJudged], known: Mapping[str, datetime]
+) -> Iterator[LostTable]:
+    """Yield the tables that lost coverage.
+
+    Args:
+        rows: the rows of `unjudged`.
+        before: the last audit that judged each axis.
+        known: tables whose coverage was lost already, and since when.
+    """
+    by_table: dict[str, list[Row]] = {}
+    for row in rows:
+        last = before.get((row["table_name"], row["axis"]))
+        if _is_lost(row, last) or (last is None and row["table_name"] in known):
+            by_table.setdefault(row["table_name"], []).append(row)
+    for table, lost in by_table.items():
+        last_judged = [before[table, row["axis"]] for row in lost if (table, row["axis"]) in before]
+        since = known.get(table) or max(last.at for last in last_judged)
+        files = max((last.files for last in last_judged if last.files is not None), default=None)
+        yield LostTable(table, tuple(lost), since, files)
+
+
+def _is_lost(row: Row, last: LastJudged | None) -> bool:
+    now = judged_share(row)
+    return last is not None and (now is None or now < last.share * MUCH)
+
+
+def _ordered(rows: Iterable[Row]) -> list[Row]:
+    """Return rows by the importance of their axes."""
+    order = [CONTENT, *(axis for axis in _PROBLEMS if axis != CONTENT)]
+    return sorted(rows, key=lambda row: order.index(row["axis"]) if row["axis"] in order else len(order))

@@ -16,12 +16,11 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.finding_rows import RunStamp
-from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.json_documents import AxisSummary, RunStatus, RunSummary, SourceSummary, TableStatus
 from lakeaudit.judged import files_judged
-from lakeaudit.kinds import FILE_AXES
+from lakeaudit.kinds import COVERAGE_LOST, FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows

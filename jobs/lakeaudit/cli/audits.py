@@ -20,7 +20,8 @@ from lakeaudit.cli.frame import (
     say,
 )
 from lakeaudit.cli.options import FailOn, LakeFile, NewRunId, Status, Tables, run_id_of
-from lakeaudit.errors import CannotAudit
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.formatting import number
 
 if TYPE_CHECKING:
     from lakeaudit.config import Lake
@@ -80,7 +81,20 @@ def audit(
 
 
 @app.command()
-def alert(lake: LakeFile, status_file: Status = None) -> int:
+def alert(
+    lake: LakeFile,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test", help="Send an example through each route instead, and print whether it arrived."
+        ),
+    ] = False,
+    route: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --test: only this route, by its variable or topic."),
+    ] = None,
+    status_file: Status = None,
+) -> int:
     """Send the alerts that are due.
 
     Alerts are about discrepancies that are new, got worse, opened again or were resolved, and about audits that failed
@@ -89,6 +103,20 @@ def alert(lake: LakeFile, status_file: Status = None) -> int:
     from lakeaudit.commands import alert as command
     from lakeaudit.commands.status import open_status
 
+    if route is not None and not test:
+        raise BadInput("--route", "works only with --test", "add --test")
+    if test:
+        with open_status(status_file, "alert") as status:
+            deliveries = command.try_routes(
+                load_with_status(lake, status), lake, status.clients, now(), route
+            )
+            failed = sum(bool(each.failure) for each in deliveries)
+            code = 3 if failed else 0
+            verdict = f"{number(len(deliveries) - failed, 'route')} of {len(deliveries)} got the example"
+            status.end("alert", code, verdict)
+        for each in deliveries:
+            typer.echo(each.line())
+        return say(verdict, code)
     with open_status(status_file, "alert") as status:
         loaded = load_with_status(lake, status)
         sent = command.send(loaded, lake, status.clients, now())

@@ -4,9 +4,12 @@ import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from socket import gethostname
+from typing import TYPE_CHECKING
 
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
-from lakeaudit.alerts.dispatch import AlertContext, Round, round_of
+from lakeaudit.alerts.dispatch import Round, round_of
+from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
@@ -16,6 +19,9 @@ from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.extras import install_hint
 from lakeaudit.runtime.progress import SilentProgress
+
+if TYPE_CHECKING:
+    from lakeaudit.commands.alert_test import Delivery
 
 
 def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
@@ -27,10 +33,30 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
-        sent = round_of(
-            AlertContext(lake, lake_file, results.leased_by(still_ours), clients, os.environ, now)
-        )
+        path, footer = _runnable(lake_file)
+        leased_results = results.leased_by(still_ours)
+        sent = round_of(AlertContext(lake, path, leased_results, clients, os.environ, now, footer))
     return replace(sent, failures=(*sent.failures, *_write_metrics(lake, results.again(), now)))
+
+
+def try_routes(
+    lake: Lake, lake_file: str, clients: Clients, now: datetime, only: str | None
+) -> "list[Delivery]":
+    """Send an example through the routes, see `alert_test.try_routes`."""
+    from lakeaudit.commands import alert_test
+
+    path, footer = _runnable(lake_file)
+    results = Results(lake.results, clients, lake.name)
+    return alert_test.try_routes(AlertContext(lake, path, results, clients, os.environ, now, footer), only)
+
+
+def _runnable(lake_file: str) -> tuple[str, str]:
+    """Return the lake file as commands on another machine name it, and where these commands can be run."""
+    if "://" in lake_file:
+        return lake_file, ""
+    return str(
+        Path(lake_file).absolute()
+    ), f"The path of the lake file in these commands is that of {gethostname()}"
 
 
 def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from lakeaudit.config.field_types import (
     Text,
     Textfile,
     TopicArn,
+    Url,
     WrittenSeverity,
 )
 from lakeaudit.config.sources import (
@@ -383,6 +384,7 @@ class LakeFile(Block):
     ceiling: Ceiling | None = None
     ledger: LedgerRules | None = None
     alerts: tuple[AnyAlert, ...] = ()
+    dashboard_url: Url | None = None
     heartbeat_url_env: EnvName | None = None
     openlineage_url_env: EnvName | None = None
     prometheus_textfile: Textfile | None = None

@@ -270,6 +270,8 @@ class Lake(Block):
     replicas: tuple[Replica, ...] = ()
     """The places of copies of the lake's files."""
     alerts: tuple[AnyAlert, ...] = ()
+    dashboard_url: str | None = None
+    """The address at which people open the dashboard."""
     heartbeat_url_env: str | None = None
     openlineage_url_env: str | None = None
     prometheus_textfile: str | None = None
@@ -297,6 +299,11 @@ class Lake(Block):
     def table(self, name: str) -> Table:
         """Return the table of that name; raises KeyError for an unknown name."""
         return {table.name: table for table in self.tables}[name]
+
+    def owner_of(self, name: str) -> str | None:
+        """Return the owner of a table, which may be discovered; None: it has no owner."""
+        own = next((table.owner for table in self.tables if table.name == name), None)
+        return own or _owner(name, self.owners)
 
     def found_table(self, name: str, location: Location, by: Discovery, format_: str = "delta") -> Table:
         """Return a table that a discovery has found."""
@@ -394,6 +401,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         watched=_watched(file),
         replicas=file.replicas,
         alerts=(*file.alerts, *_routes(file.owners)),
+        dashboard_url=file.dashboard_url,
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,
         prometheus_textfile=file.prometheus_textfile,

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.errors import one_line
-from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import ACCEPTED, PENDING, count, number, visible
 from lakeaudit.judged import NOTHING, PART
-from lakeaudit.kinds import rank
+from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 from lakeaudit.results.recovery import Recovery, sentence

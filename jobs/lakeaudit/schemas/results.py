@@ -201,7 +201,8 @@ NOTICES = result(
     receiver="string",  # where it goes, without any secret
     table_name="string",  # null: the audit itself, or evidence of no table
     fingerprint="string",  # digest of lake, receiver and what it is about: the same in every run
-    # discrepancies | mass_loss | still_open | audit_suspect | audit_failed | audit_overdue | audit_recovered
+    # discrepancies | mass_loss | coverage_lost | still_open | audit_suspect | audit_failed | audit_overdue
+    # audit_recovered | route_added (the receiver gets messages from then on; it has no message)
     kind="string",
     transition="string",  # the most pressing one that it tells of
     severity="string",
@@ -213,6 +214,8 @@ NOTICES = result(
     error="string",
     made_at="time",
     sent_at="time",
+    owner="string",  # of the table; null: no owner
+    content="string",  # the notice as JSON, as a webhook gets it; null: written by an earlier version
 )
 
 PLANS = result(

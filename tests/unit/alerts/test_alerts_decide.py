@@ -143,7 +143,7 @@ OPEN = {"sales.orders": {"critical": 3, "info": 9}, "raw.events": {"info": 1}, N
     ("routes", "told", "expected"),
     [
         ([SLACK, PAGER], {}, []),
-        ([WEEKLY], {}, ["sales.orders", None]),  # never told: a route of today, or accepted until yesterday
+        ([WEEKLY], {}, ["sales.orders", None]),  # never reported: for example accepted until yesterday
         ([WEEKLY], {"sales.orders": 6 * DAYS, None: 7 * DAYS}, [None]),
         ([WEEKLY, WEEKLY], {"sales.orders": 8 * DAYS, None: DAYS}, ["sales.orders"]),
         ([WEEKLY.model_copy(update={"tables": ("raw.*",)})], {}, [None]),
@@ -153,8 +153,15 @@ def test_discrepancies_that_stay_open_are_reported_again(
     routes: list[Alert], told: dict[str | None, timedelta], expected: list[str | None]
 ) -> None:
     before = {(SLACK.receiver, table): NOON - ago for table, ago in told.items()}
-    due = due_reminders(OPEN, routes, before, NOON)
+    due = due_reminders(OPEN, routes, before, {SLACK.receiver: NOON - 30 * DAYS}, NOON)
     assert due == [(SLACK.receiver, table) for table in expected]
+
+
+def test_a_new_route_gets_no_reminder_before_its_first_interval_is_over() -> None:
+    for ago, expected in ((6 * DAYS, []), (7 * DAYS, ["sales.orders", None])):
+        due = due_reminders(OPEN, [WEEKLY], {}, {SLACK.receiver: NOON - ago}, NOON)
+        assert due == [(SLACK.receiver, table) for table in expected]
+    assert due_reminders(OPEN, [WEEKLY], {}, {}, NOON) == []
 
 
 def test_a_reminder_tells_what_concerns_the_receiver_and_is_open() -> None:

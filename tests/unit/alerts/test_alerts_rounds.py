@@ -17,13 +17,13 @@ import boto3
 import pytest
 import requests
 
-from lakeaudit.alerts import dispatch
-from lakeaudit.alerts.dispatch import LATE, AlertContext, Round, round_of
+from lakeaudit.alerts.decide import ROUTE_ADDED
+from lakeaudit.alerts.dispatch import LATE, Round, round_of
+from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
-from lakeaudit.schemas import NOTICES
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import (
     LAKE,
@@ -64,11 +64,6 @@ def ops() -> Iterator[Catcher]:
         yield caught
 
 
-def test_rows_of_notices_are_those_of_the_contract() -> None:
-    assert dispatch.NOTICES_ROW.names == NOTICES.names
-    assert NOTICES.equals(dispatch.NOTICES_ROW)
-
-
 class Rounds:
     """Rounds of one lake at times of its own."""
 
@@ -88,7 +83,8 @@ class Rounds:
         return Results(self.place, Clients(), LAKE)
 
     def notices(self) -> list[Row]:
-        return self.results.notices()
+        """All but the rows that only record a new route."""
+        return [row for row in self.results.notices() if row["kind"] != ROUTE_ADDED]
 
 
 def json_url(caught: Catcher) -> str:

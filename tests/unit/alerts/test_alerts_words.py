@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lakeaudit.alerts.decide import Notice
-from lakeaudit.alerts.message_text import MOST_SECTIONS, body, headline, text, title
+from lakeaudit.alerts.message_text import MOST_SECTIONS, Wording, body, headline, text, title
 from lakeaudit.results.summaries.change_summary import Change
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -89,9 +89,12 @@ SAID = [
 ]
 
 
+WORDING = Wording("lake.yaml", "r1")
+
+
 @pytest.mark.parametrize(("change", "line"), SAID)
 def test_each_change_has_its_lines(change: Change, line: str) -> None:
-    assert line in text(notice(change), "lake.yaml", "r1", redact=False)
+    assert line in text(notice(change), WORDING)
 
 
 HOSTILE = ["<!channel>", "@everyone", "<https://evil|click>", "a\nCRITICAL: b", "\x1b[31m", "\u202egpj"]
@@ -100,7 +103,7 @@ HOSTILE = ["<!channel>", "@everyone", "<https://evil|click>", "a\nCRITICAL: b", 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_key_calls_nobody_and_forges_no_line(name: str) -> None:
     hostile = replace(LOST, table=name, partitions=(f"day={name}",), example=f"s3://lake/{name}")
-    said = text(notice(hostile, table=name), "lake.yaml", "r1", redact=False)
+    said = text(notice(hostile, table=name), WORDING)
     assert name not in said
     assert len(said.splitlines()) == 8
     assert said.splitlines()[-1].startswith("  do: Restore the file")

@@ -158,3 +158,61 @@ def test_metrics_that_cannot_be_written_are_a_warning(
     file = lake_file(tmp_path, place, prometheus_textfile=str(tmp_path / "no" / "lake.prom"))
     code, said = alerted(capsys, file)
     assert (code, "lake.prom cannot be written (No such file or directory)" in said) == (3, True)
+
+
+def test_an_example_goes_through_each_route_and_its_outcome_is_printed(
+    capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
+) -> None:
+    routes = [ROUTE | {"tables": ["sales.*"]}, {"kind": "webhook", "url_env": "BEAT"},
+              {"kind": "alertmanager", "url_env": "UNSET"}]  # fmt: skip
+    file = lake_file(tmp_path, place, alerts=routes)
+    assert cli.main(["alert", file, "--test"]) == 3
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        "apprise:RECEIVER: the example was sent",
+        "webhook:BEAT: the example was sent",
+        "alertmanager:UNSET: the variable UNSET is not set",
+    ]
+    assert printed.err.splitlines()[-1] == "lakeaudit: 2 routes of 3 got the example"
+    titles = [post["title"] for post in receiver.posts]
+    assert titles == ["lakeaudit shop: TEST: CRITICAL: 1 dropped in lakeaudit.example"] * 2
+    assert "nothing is wrong" in receiver.posts[0]["message"]
+    assert not Path(place.join("notices").spark_path).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--route", "RECEIVER"], "--route: works only with --test; add --test"),
+        (["--test", "--route", "NOBODY"], "--route NOBODY: the lake file has no such route"),
+    ],
+)
+def test_a_route_that_cannot_be_tried(
+    capsys: Captured, tmp_path: Path, place: Location, arguments: list[str], message: str
+) -> None:
+    file = lake_file(tmp_path, place, alerts=[ROUTE])
+    assert cli.main(["alert", file, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_example_at_a_receiver_of_incidents_is_resolved(
+    capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANAGER", receiver.url)
+    file = lake_file(tmp_path, place, alerts=[{"kind": "alertmanager", "url_env": "MANAGER"}])
+    assert cli.main(["alert", file, "--test", "--route", "MANAGER"]) == 0
+    (opened,), (closed,) = receiver.posts
+    assert opened["labels"] == closed["labels"]
+    assert (opened["endsAt"] > opened["startsAt"], closed["endsAt"] > closed["startsAt"]) == (True, False)
+
+
+def test_no_heartbeat_is_sent_while_coverage_is_lost(
+    tmp_path: Path, place: Location, receiver: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = lake_file(tmp_path, place, heartbeat_url_env="BEAT")
+    blind = finding("coverage_lost", "orders", axis="coverage", subject_type="table", severity="error")
+    now = datetime.now(UTC)
+    publish(place, runs=[run("r2", finished_at=now)], discrepancies=[discrepancy(blind)])
+    warned = after_audit(load_lake(file, {}), file, Clients(), now)
+    assert warned == ("no heartbeat was sent, because coverage is lost in 1 table",)
+    assert receiver.posts == []

@@ -23,6 +23,7 @@ SUMMARY = {
     "run_id": "r1", "lake": "shop", "status": "complete", "as_of": "2026-11-21T12:00:00Z",
     "started_at": "2026-11-21T12:00:00Z", "finished_at": "2026-11-21T12:00:00Z",
     "tables": {"orders": "complete"}, "sources": [], "coverage": {}, "findings": {}, "severities": {}, "states": {},
+    "coverage_lost": 0,
 }  # fmt: skip
 KEYS = set(SUMMARY)
 SESSION = SimpleNamespace(stop=lambda: None)

@@ -54,7 +54,7 @@ BAD = [
         4,
         "airflow.schedule: not a schedule: 'every night' (write a cron expression",
     ),
-    ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, buckets, ceiling, defaults"),
+    ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, buckets, ceiling, dashboard_url"),
     ("s3: {regoin: x}", 4, "s3.regoin: unknown key (did you mean region?)"),
     ("s3: {endpoint: localhost}", 4, "s3.endpoint: not an endpoint (write http://host:port"),
     ("s3: {region: EU}", 4, "s3.region: not a region: 'EU'"),

@@ -178,6 +178,7 @@ def mutants(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 ENTRY = r".*\.entry|.*\.(findings|actions)\.\w+|.*\.severities\.critical|.*\.states\.pending"
 MAY_BE_MISSING = {
     "status": r"\.(plan|plan_id|digest|steps|for_person|actions|counts)",
+    "alertmanager": r"\[\]\.generatorURL",
     "webhook": r"\.open\.critical|.*\.recoverable\.yes",
     "openlineage": r".*\.dataQualityMetrics\.(fileCount|bytes)",
 }

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from lakeaudit.alerts.dispatch import AlertContext, round_of
+from lakeaudit.alerts.dispatch import round_of
+from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.errors import Busy
 from lakeaudit.keys import Location

@@ -574,7 +574,6 @@ MAY_SHAPE = {
     "lakeaudit.matching.metastore_tree": "folders, from one stage of the kernel to the next",
     "lakeaudit.matching.prefilter": "what the screen has to know of each table",
     "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",
-    "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
     "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",
     "lakeaudit.evidence.manifest.replica_source": "objects of another place, until they are claims on their copies",
     "lakeaudit.evidence.manifest.file_list": "lines of lists, until their fold has made claims of them",

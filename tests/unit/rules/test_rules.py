@@ -19,7 +19,7 @@ from tests.builders.twin import verdict_text as spoken_rule
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import GROUP_SCENARIOS, SCENARIOS
 
-NOT_BY_A_RULE = {"unreadable_evidence", "unclassified"}
+NOT_BY_A_RULE = {"unreadable_evidence", "coverage_lost", "unclassified"}
 """Said of sources; said by no scenario, since it would be our fault."""
 
 

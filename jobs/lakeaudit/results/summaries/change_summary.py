@@ -297,6 +297,16 @@ def _pressing(now: datetime) -> pc.Expression:
     return (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
 
 
+def open_kinds(results: Results, now: datetime) -> dict[str | None, dict[tuple[str, str], int]]:
+    """Count by table, kind and severity the discrepancies that are open and not accepted."""
+    rows = _read(results, "discrepancies", _pressing(now), ("table_name", "kind", "severity"))
+    found: dict[str | None, dict[tuple[str, str], int]] = {}
+    by = ["table_name", "kind", "severity"]
+    for row in rows.group_by(by).aggregate([([], "count_all")]).to_pylist() if rows else []:
+        found.setdefault(row["table_name"], {})[row["kind"], row["severity"]] = row["count_all"]
+    return found
+
+
 def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
     """Count by table and severity the discrepancies that are open and not accepted."""
     rows = _read(results, "discrepancies", _pressing(now), ("table_name", "severity"))

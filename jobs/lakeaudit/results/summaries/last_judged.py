@@ -6,7 +6,8 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.findings.lost_coverage import COVERAGE_LOST, About, LastJudged, judged_share
+from lakeaudit.judged import About, LastJudged, judged_share
+from lakeaudit.kinds import COVERAGE_LOST
 from lakeaudit.results.read import UNRESOLVED, Results, Row
 
 MOST_RUNS = 100

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from lakeaudit import judged
 from lakeaudit.errors import one_line
-from lakeaudit.findings.lost_coverage import COVERAGE_LOST
 from lakeaudit.formatting import count, second
-from lakeaudit.kinds import OPEN_OUTCOMES, PART_REQUESTED, PART_UNKNOWN, SEVERITIES, rank
+from lakeaudit.kinds import COVERAGE_LOST, OPEN_OUTCOMES, PART_REQUESTED, PART_UNKNOWN, SEVERITIES, rank
 from lakeaudit.results.read import PUBLISHED, UNRESOLVED, Results, Row
 
 MOST_IDS = 20

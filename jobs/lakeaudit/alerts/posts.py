@@ -1,0 +1,212 @@
+"""Makes the messages of a round from stored notices, in the form that each channel takes. Pure.
+
+A chat, a topic and a webhook get one message of all notices. A channel that keeps incidents gets one message for each
+incident. An Alertmanager gets an alert for each table, kind and severity.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from lakeaudit.alerts import message_text, storm_text, webhook
+from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, concerns
+from lakeaudit.alerts.incidents import STORM, last_of_tables
+from lakeaudit.config import Alert
+from lakeaudit.formatting import count, visible
+from lakeaudit.json_documents import PostedAlert, WebhookContent
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.results.read import Row
+
+Form = Literal["text", "incidents", "json", "alerts"]
+"""The form of a channel's messages: one text, a text for each incident, one JSON document, or alerts."""
+
+HOLDS_FOR = timedelta(days=7)
+"""Shortest time that Alertmanager shows an alert without an update: audits send only changes."""
+
+KindsOpen = Mapping[str | None, Mapping[tuple[str, str], int]]
+"""By table the number of open discrepancies of each kind and severity that nobody has accepted."""
+
+
+@dataclass(frozen=True)
+class Post:
+    """One message. `key` identifies its incident and is the same in every run; `alerts` are those of Alertmanager."""
+
+    title: str
+    body: str
+    severity: str
+    over: bool
+    key: str
+    at: datetime
+    alerts: tuple[PostedAlert, ...] = ()
+
+
+@dataclass(frozen=True)
+class LakeNow:
+    """What all messages of a round share.
+
+    Attributes:
+        lake: name of the lake.
+        lake_file: its lake file, as commands name it.
+        words: open discrepancies of the whole lake, and the scope of the last audit.
+        open: open discrepancies by table, kind and severity.
+        earlier: all notices on record, oldest first, with those of this round.
+        at: the time of the round.
+        footer: the last line of texts: where the commands can be run.
+    """
+
+    lake: str
+    lake_file: str
+    words: str
+    open: KindsOpen
+    earlier: Sequence[Row]
+    at: datetime
+    footer: str = ""
+    routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
+    """The routes of each receiver."""
+
+    def open_by_severity(self, table: str | None) -> dict[str, int]:
+        """Return the number of open discrepancies of a table by severity."""
+        counts: dict[str, int] = {}
+        for (_, severity), number in self.open.get(table, {}).items():
+            counts[severity] = counts.get(severity, 0) + number
+        return counts
+
+
+def post_in(form: Form, rows: Sequence[Row], now: LakeNow) -> Post:
+    """Return the message of these notices in the form of a channel."""
+    if form == "json":
+        return webhook_post(rows, now)
+    return alerts_post(rows, now) if form == "alerts" else text_post(rows, now)
+
+
+def text_post(rows: Sequence[Row], now: LakeNow) -> Post:
+    """Return one message of all notices for people."""
+    groups = _groups(rows, now)
+    title, sections = _texts(groups, now)
+    body = message_text.body(sections, "\n".join(filter(None, (now.words, now.footer))))
+    return _post(title, body, rows, groups, now)
+
+
+def webhook_post(rows: Sequence[Row], now: LakeNow) -> Post:
+    """Return one JSON document of all notices for a program."""
+    groups = _groups(rows, now)
+    title, _ = _texts(groups, now)
+    by_table = {table: now.open_by_severity(table) for table in now.open}
+    return _post(title, webhook.document(now.lake, title, groups, by_table, now.at), rows, groups, now)
+
+
+def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
+    """Return the alerts of Alertmanager, whose labels are the same in every run."""
+    groups = _groups(rows, now)
+    post = _post(_texts(groups, now)[0], "", rows, groups, now)
+    alerts = [alert for group in groups for alert in _alerts(group[-1], now)]
+    return Post(post.title, post.body, post.severity, post.over, post.key, post.at, tuple(alerts))
+
+
+def _post(title: str, body: str, rows: Sequence[Row], groups: Sequence[Sequence[Row]], now: LakeNow) -> Post:
+    worst = groups[0][-1]
+    return Post(title, body, worst["severity"], _is_over(rows, now), worst["fingerprint"], now.at)
+
+
+def _is_over(rows: Sequence[Row], now: LakeNow) -> bool:
+    """Return whether nothing is open in any table of these incidents, also in those that the message does not name."""
+    keys = {row["fingerprint"] for row in rows}
+    of_tables = [row for row in last_of_tables(now.earlier).values() if row["fingerprint"] in keys]
+    newest = {row["fingerprint"]: row for row in rows if row["kind"] in OF_AUDIT}
+    return all(row["over"] for row in [*of_tables, *newest.values()])
+
+
+def _groups(rows: Iterable[Row], now: LakeNow) -> list[list[Row]]:
+    """Return the notices of each table, oldest first; the worst table comes first."""
+    groups: dict[tuple[bool, str | None], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["kind"] in OF_AUDIT, row["table_name"]), []).append(row)
+    return sorted(groups.values(), key=lambda group: _rank(group[-1], now))
+
+
+def _rank(row: Row, now: LakeNow) -> tuple[bool, int, int, int, str]:
+    """Return the sort key: worst severity, most of it open in the table, most discrepancies, name."""
+    return (
+        row["over"],
+        SEVERITIES.index(row["severity"]),
+        -now.open_by_severity(row["table_name"]).get(row["severity"], 0),
+        -(row["discrepancies"] or 0),
+        row["table_name"] or "",
+    )
+
+
+def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str]]:
+    """Return the title, and the sections of the body: one for each table, or for each kind and cause of many tables."""
+    late = [message_text.late(row["message"]) for group in groups for row in reversed(group[:-1])]
+    newest = [group[-1] for group in groups]
+    of_audit = [row["message"] for row in newest if row["kind"] in OF_AUDIT]
+    tables = [row for row in newest if row["kind"] not in OF_AUDIT]
+    stored = [(row, content) for row in tables if (content := webhook.stored_content(row)) is not None]
+    kinds = storm_text.groups_of(stored) if len(tables) > STORM and len(stored) == len(tables) else []
+    if not kinds:
+        headlines = [row["message"].partition("\n")[0] for row in newest]
+        return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
+    storm = storm_text.headline(kinds)
+    first = of_audit[0].partition("\n")[0] if of_audit else ""
+    title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
+    return title, [*of_audit, *storm_text.sections(kinds, now.lake_file), *late]
+
+
+def _alerts(row: Row, now: LakeNow) -> Iterator[PostedAlert]:
+    """Yield the alerts of one table, or of the audit: those that hold now, and those that held before and ended."""
+    content = webhook.stored_content(row)
+    if row["kind"] in OF_AUDIT:
+        holding = {} if row["kind"] == RECOVERED else {(row["kind"], row["severity"]): 1}
+    else:
+        routes = now.routes.get(row["receiver"], ())
+        holding = {
+            each: number for each, number in now.open.get(row["table_name"], {}).items()
+            if any(concerns(route, row["table_name"], each[1]) for route in routes)
+        }  # fmt: skip
+    holds_for = max([HOLDS_FOR, *(2 * r.repeat for r in now.routes.get(row["receiver"], ()) if r.repeat)])
+    for (kind, severity), number in holding.items():
+        yield _alert(row, content, kind, severity, number, now, now.at + holds_for)
+    for kind, severity in _reported(row, now) - holding.keys():
+        yield _alert(row, content, kind, severity, 0, now, now.at)
+
+
+def _reported(row: Row, now: LakeNow) -> set[tuple[str, str]]:
+    """Return the kinds and severities of all alerts that this receiver got about the same table, or about the audit."""
+    of_audit = row["kind"] in OF_AUDIT
+    same = [
+        each for each in now.earlier
+        if each["receiver"] == row["receiver"] and (each["kind"] in OF_AUDIT) == of_audit
+        and each["table_name"] == row["table_name"]
+    ]  # fmt: skip
+    if of_audit:
+        return {(each["kind"], each["severity"]) for each in same if each["kind"] != RECOVERED}
+    contents = [content for each in same if (content := webhook.stored_content(each)) is not None]
+    return {(change["kind"], change["severity"]) for content in contents for change in content["changes"]}
+
+
+def _alert(
+    row: Row,
+    content: WebhookContent | None,
+    kind: str,
+    severity: str,
+    number: int,
+    now: LakeNow,
+    ends: datetime,
+) -> PostedAlert:
+    labels = {"alertname": "lakeaudit", "lake": now.lake, "kind": kind, "severity": severity}
+    about = {"table": row["table_name"], "owner": row.get("owner")}
+    labels |= {name: visible(value) for name, value in about.items() if value}
+    labels["about"] = "audit" if row["kind"] in OF_AUDIT else "table" if row["table_name"] else "source"
+    where = f" in {visible(row['table_name'])}" if row["table_name"] else ""
+    named = row["message"].partition("\n")[0]
+    summary = named if row["kind"] in OF_AUDIT else f"{count(number)} {kind.replace('_', ' ')}{where}"
+    alert: PostedAlert = {
+        "labels": labels,
+        "annotations": {"summary": f"lakeaudit {now.lake}: {summary}", "description": row["message"]},
+        "startsAt": now.at.isoformat(),
+        "endsAt": ends.isoformat(),
+    }
+    if content is not None and content["page"]:
+        alert["generatorURL"] = content["page"]
+    return alert

@@ -1,0 +1,211 @@
+"""Words one message about many tables: totals by kind and cause, with the owners of the tables. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeaudit.advice.command_lines import operand, option
+from lakeaudit.advice.next_steps import repair_command
+from lakeaudit.alerts.message_text import MOST_SECTIONS, ending_text, tame
+from lakeaudit.formatting import count, number, second, size
+from lakeaudit.json_documents import WebhookChange, WebhookContent
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
+from lakeaudit.results.read import Row
+
+TABLES_NAMED = 10
+OWNERS_NAMED = 10
+NO_OWNER = "without owner"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One change of one table in a storm."""
+
+    table: str | None
+    owner: str | None
+    change: WebhookChange
+
+
+@dataclass(frozen=True)
+class Group:
+    """The changes with the same kind, severity and cause, or the same resolution."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def one(self) -> WebhookChange:
+        """Return a change that has the kind, the severity and the resolution of all."""
+        return self.parts[0].change
+
+    @property
+    def over(self) -> bool:
+        return self.one["transition"] == "resolved"
+
+    @property
+    def total(self) -> int:
+        return sum(part.change["discrepancies"] for part in self.parts)
+
+    @property
+    def tables(self) -> Counter[str]:
+        """Return the number of discrepancies by table, without those that belong to no table."""
+        numbers: Counter[str] = Counter()
+        for part in self.parts:
+            if part.table is not None:
+                numbers[part.table] += part.change["discrepancies"]
+        return numbers
+
+    @property
+    def owners(self) -> Mapping[str, Sequence[str]]:
+        """Return the tables by owner, those with most discrepancies first."""
+        of = {part.table: part.owner or NO_OWNER for part in self.parts if part.table is not None}
+        owners: dict[str, list[str]] = {}
+        for table, _ in sorted(self.tables.items(), key=lambda each: (-each[1], each[0])):
+            owners.setdefault(of[table], []).append(table)
+        return dict(sorted(owners.items(), key=lambda each: (-len(each[1]), each[0])))
+
+    @property
+    def order(self) -> tuple[bool, int, int, str]:
+        return self.over, rank(self.one["severity"]), -self.total, self.one["kind"]
+
+    def sum_of(self, name: str) -> int | None:
+        """Return the sum of `files`, `rows` or `bytes`; None: no change states it."""
+        known = [each for part in self.parts if (each := part.change[name]) is not None]  # type: ignore[literal-required]
+        return sum(known) if known else None
+
+    def recoverable(self) -> Counter[str]:
+        """Return the number of files by whether they are recoverable: yes, no, unknown."""
+        numbers: Counter[str] = Counter()
+        for part in self.parts:
+            numbers.update(part.change["recoverable"])
+        return numbers
+
+    def until(self) -> str | None:
+        """Return when the first recoverable file expires."""
+        return min((at for part in self.parts if (at := part.change["recoverable_until"])), default=None)
+
+    def since(self) -> str | None:
+        return min((at for part in self.parts if (at := part.change["since"])), default=None)
+
+
+def groups_of(contents: Iterable[tuple[Row, WebhookContent]]) -> list[Group]:
+    """Return the changes of all notices in groups, the worst first."""
+    groups: dict[tuple[str, ...], list[Part]] = {}
+    for row, content in contents:
+        for change in content["changes"]:
+            end = (
+                change["resolution"] or ""
+                if change["transition"] == "resolved"
+                else f"open {change['cause']}"
+            )
+            key = (change["kind"], change["severity"], end)
+            groups.setdefault(key, []).append(Part(content["table"], row.get("owner"), change))
+    return sorted((Group(tuple(parts)) for parts in groups.values()), key=lambda group: group.order)
+
+
+def headline(groups: Sequence[Group]) -> str:
+    """Return the totals of the worst kind in one line, over all causes."""
+    first = groups[0]
+    worst = [g for g in groups if (g.over, *_same(g)) == (first.over, *_same(first))]
+    whole = Group(tuple(part for group in worst for part in group.parts))
+    return f"{_beginning(whole)}{_extent(whole)}{_stake_in_short(whole)}{_more(groups, len(worst))}"
+
+
+def _same(group: Group) -> tuple[str, str]:
+    return group.one["kind"], group.one["severity"]
+
+
+def _beginning(group: Group) -> str:
+    many = f"{count(group.total)} {group.one['kind'].replace('_', ' ')}"
+    if group.over:
+        return f"RESOLVED: {many}"
+    if group.one["kind"] == COVERAGE_LOST:
+        return f"COVERAGE LOST ({group.one['severity']})"
+    return f"{group.one['severity'].upper()}: {many}"
+
+
+def _extent(group: Group) -> str:
+    owners = [owner for owner in group.owners if owner != NO_OWNER]
+    of = f" of {number(len(owners), 'owner')}" if owners else ""
+    return f" in {number(len(group.tables), 'table')}{of}" if group.tables else ""
+
+
+def _stake_in_short(group: Group) -> str:
+    rows, until = group.sum_of("rows"), group.until()
+    known = [number(rows, "row")] if rows and not group.over else []
+    known += [f"recoverable until {_second(until)}"] if until and not group.over else []
+    return "".join(f", {each}" for each in known)
+
+
+def _more(groups: Sequence[Group], shown: int) -> str:
+    rest = sum(group.total for group in groups[shown:] if not group.over)
+    return f" (and {count(rest)} more)" if rest else ""
+
+
+def sections(groups: Sequence[Group], lake_file: str) -> list[str]:
+    """Return a section for each group; the last one counts the groups that are left out."""
+    texts = ["\n".join(_section(group, lake_file)) for group in groups[:MOST_SECTIONS]]
+    left = groups[MOST_SECTIONS:]
+    more = f"... and {count(sum(group.total for group in left))} more discrepancies of other kinds and causes"
+    return [*texts, *([more] if left else [])]
+
+
+def _section(group: Group, lake_file: str) -> Iterator[str]:
+    yield f"{_beginning(group)}{_extent(group)}"
+    kind = group.one["kind"]
+    if group.over:
+        yield f"  {ending_text(kind, group.one['resolution'], _stake(group))}"
+    else:
+        yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
+        yield f"  at stake: {_stake(group)}"
+        cause = group.one["cause"]
+        since = f"since {_second(at)}; " if (at := group.since()) else ""
+        yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
+        yield from _recovery(group)
+    yield from (f"  {line}" for line in _owners(group))
+    if not group.over:
+        yield from _commands(group, lake_file)
+
+
+def _stake(group: Group) -> str:
+    parts = [(group.sum_of("files"), "file"), (group.sum_of("rows"), "row")]
+    known = [number(many, what) for many, what in parts if many]
+    known += [size(many)] if (many := group.sum_of("bytes")) else []
+    return ", ".join(known) or "not known"
+
+
+def _recovery(group: Group) -> Iterator[str]:
+    answers = group.recoverable()
+    if not answers:
+        return
+    until = f", the first until {_second(at)}" if (at := group.until()) else ""
+    unknown = f"; not known: {count(answers['unknown'])}" if answers["unknown"] else ""
+    yield f"  recoverable: {count(answers['yes'])} of {count(answers.total())}{until}{unknown}"
+
+
+def _owners(group: Group) -> Iterator[str]:
+    """Yield a line for each owner with the tables that have most discrepancies."""
+    owners = list(group.owners.items())
+    for owner, tables in owners[:OWNERS_NAMED]:
+        named = ", ".join(f"{tame(table)} ({count(group.tables[table])})" for table in tables[:TABLES_NAMED])
+        more = (
+            f" and {number(len(tables) - TABLES_NAMED, 'more table')}" if len(tables) > TABLES_NAMED else ""
+        )
+        yield f"{tame(owner) if owner == NO_OWNER else f'owner {tame(owner)}'}: {named}{more}"
+    left = sum(len(tables) for _, tables in owners[OWNERS_NAMED:])
+    if left:
+        yield f"and {number(left, 'table')} of {number(len(owners) - OWNERS_NAMED, 'other owner')}"
+
+
+def _commands(group: Group, lake_file: str) -> Iterator[str]:
+    kind = option("--kind", group.one["kind"])
+    yield f"  more: lakeaudit discrepancies {operand(lake_file)} {kind}"
+    causes = [cause] if (cause := group.one["cause"]) else []
+    if any(part.change["commands"]["repair"] for part in group.parts):
+        yield f"  repair: {repair_command(lake_file, None, group.one['kind'], group.recoverable(), causes)}"
+    elif advice := group.one["advice"]:
+        yield f"  do: {advice}"
+
+
+def _second(at: str) -> str:
+    return second(datetime.fromisoformat(at))

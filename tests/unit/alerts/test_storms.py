@@ -1,0 +1,198 @@
+"""Many tables in one run: one message with totals, one incident, and its end."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.alerts.dispatch import round_of
+from lakeaudit.alerts.notice_rows import AlertContext
+from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
+from lakeaudit.results.read import Results, Row
+from lakeaudit.runtime.connections.aws import Clients
+from tests.builders.catcher import Catcher, catching
+from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
+
+HOUR = timedelta(hours=1)
+TABLES = [f"t{n}" for n in range(7)]
+OWNERS = [{"match": "t[012]", "owner": "sales"}, {"match": "t[34]", "owner": "finance"}]
+
+
+@pytest.fixture
+def caught() -> Iterator[Catcher]:
+    with catching() as catcher:
+        yield catcher
+
+
+def loss(table: str, kind: str = "dropped", **columns: Any) -> Row:
+    return finding(
+        kind, f"{table}/part-0", table_name=table, rows_at_stake=50, bytes_at_stake=4096, recoverable="yes",
+        recoverable_until=NOON + timedelta(days=5), recovery="delete_marker", recovery_version_id="v1",
+        storage_version_id="m1", cause="expired by a lifecycle rule", **columns,
+    )  # fmt: skip
+
+
+class Nights:
+    """A lake whose nights are published one after the other, each followed by a round."""
+
+    def __init__(self, folder: Path, route: dict[str, Any], address: str) -> None:
+        self.place = Location.parse(str(folder / "results"))
+        tables = [{"name": t, "location": f"s3://lake/{t}", "manifests": [{"kind": "delta"}]} for t in TABLES]
+        self.file = lake_file(
+            folder,
+            self.place,
+            tables=tables,
+            alerts=[route],
+            owners=OWNERS,
+            dashboard_url="https://lake.example/x/",
+        )
+        self.env = {"TO": address}
+        self.night = 0
+        self.publish()
+
+    def publish(self, *rows: tuple[Row, str]) -> None:
+        """Publish a run with these discrepancies: (finding, transition); `still` has no transition."""
+        self.night += 1
+        at, id_ = NOON + self.night * HOUR, f"r{self.night}"
+        shutil.rmtree(Path(self.place.join("discrepancies").spark_path), ignore_errors=True)
+        changed = [(row, how) for row, how in rows if how != "still"]
+        publish(
+            self.place, runs=[run(id_, finished_at=at)],
+            discrepancies=[
+                discrepancy(row, "resolved" if how == "resolved" else "open",
+                            last_run_id="r0" if how == "still" else id_,
+                            resolution="restored" if how == "resolved" else None)
+                for row, how in rows
+            ],
+            transitions=[transition(row, how, run_id=id_, transition_id=f"{id_}{row['table_name']}{row['kind']}")
+                         for row, how in changed],
+        )  # fmt: skip
+        lake = load_lake(self.file, {})
+        context = AlertContext(lake, "lake.yaml", Results(self.place, Clients(), LAKE), Clients(), self.env,
+                               at + timedelta(minutes=1), "footer")  # fmt: skip
+        self.done = round_of(context)
+
+
+def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, caught: Catcher) -> None:
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
+    stray = finding("uncommitted", "t6/x", table_name="t6")
+    nights.publish(*((loss(table), "opened") for table in TABLES), (stray, "opened"))
+    (post,) = caught.posts
+    assert post["title"] == (
+        "lakeaudit shop: CRITICAL: 7 dropped in 7 tables of 2 owners, 350 rows, "
+        "recoverable until 2026-11-26 12:00:00Z (and 1 more)"
+    )
+    sections = post["message"].split("\n\n")
+    assert sections[0].splitlines() == [
+        "CRITICAL: 7 dropped in 7 tables of 2 owners",
+        "  the table lists the file, but storage has no current object for it",
+        "  at stake: 7 files, 350 rows, 28.0 KiB",
+        "  since 2026-11-21 12:00:00Z; cause: expired by a lifecycle rule",
+        "  recoverable: 7 of 7, the first until 2026-11-26 12:00:00Z",
+        "  owner sales: t0 (1), t1 (1), t2 (1)",
+        "  owner finance: t3 (1), t4 (1)",
+        "  without owner: t5 (1), t6 (1)",
+        "  more: lakeaudit discrepancies lake.yaml --kind dropped",
+        "  repair: lakeaudit reconcile plan lake.yaml --kind dropped",
+    ]
+    assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted in 1 table"
+    assert sections[-1].splitlines()[-1] == "footer"
+    assert len(sections) == 3
+
+
+def test_a_storm_is_one_incident_until_its_last_table_is_well(
+    tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins import pagerduty
+
+    url = f"{caught.url}/v2/enqueue"
+    monkeypatch.setitem(pagerduty.PAGERDUTY_API_LOOKUP, pagerduty.PagerDutyRegion.US, url)
+    route = {"kind": "apprise", "url_env": "TO"}
+    nights = Nights(tmp_path, route, "pagerduty://integrationkey@apikey")
+    nights.publish(*((loss(table), "opened") for table in TABLES))
+    first, *rest = TABLES
+    nights.publish((loss(first), "resolved"), *((loss(table), "still") for table in rest))
+    nights.publish(*((loss(table), "resolved") for table in rest))
+    nights.publish((loss(first), "reopened"))
+    events = [(post["dedup_key"], post["event_action"]) for post in caught.posts]
+    storm, own = events[0][0], events[-1][0]
+    assert events == [(storm, "trigger"), (storm, "trigger"), (storm, "resolve"), (own, "trigger")]
+    assert own != storm
+    assert "7 dropped in 7 tables of 2 owners" in json.dumps(caught.posts[0])
+
+
+def test_few_tables_have_an_incident_and_a_section_each(
+    tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins import pagerduty
+
+    url = f"{caught.url}/v2/enqueue"
+    monkeypatch.setitem(pagerduty.PAGERDUTY_API_LOOKUP, pagerduty.PagerDutyRegion.US, url)
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, "pagerduty://integrationkey@apikey")
+    nights.publish(*((loss(table), "opened") for table in TABLES[:5]))
+    assert len({post["dedup_key"] for post in caught.posts}) == 5
+
+
+def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: Path, caught: Catcher) -> None:
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
+    cause = "no storage source could be read (s3://inventories: no complete report)"
+    blind = [
+        finding("coverage_lost", table, table_name=table, axis="coverage", subject_type="table", severity="error",
+                cause=cause, cause_at=NOON, files=9)
+        for table in TABLES
+    ]  # fmt: skip
+    nights.publish(*((row, "opened") for row in blind))
+    (post,) = caught.posts
+    assert post["title"].startswith("lakeaudit shop: COVERAGE LOST (error) in 7 tables of 2 owners")
+    assert f"since 2026-11-21 12:00:00Z; cause: {cause}" in post["message"]
+    assert "owner sales: t0 (1), t1 (1), t2 (1)" in post["message"]
+    assert "repair:" not in post["message"]
+
+
+def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catcher) -> None:
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
+    nights.publish((loss("t0"), "opened"))
+    (post,) = caught.posts
+    assert "  owner: sales\n" in post["message"]
+    assert "  page: https://lake.example/x/table?table=t0\n" in post["message"]
+
+
+def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: Path, caught: Catcher) -> None:
+    nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
+    stray = finding("uncommitted", "t0/x", table_name="t0")
+    source = finding(
+        "unreadable_evidence", "inventory", table_name=None, axis="source", subject_type="source"
+    )
+    nights.publish((loss("t0"), "opened"), (stray, "opened"), (source, "opened"))
+    nights.publish((loss("t0"), "resolved"), (stray, "still"), (source, "still"))
+    opened, closed = caught.posts
+    labels = [alert["labels"] for alert in opened]
+    common = {"alertname": "lakeaudit", "lake": "shop"}
+    table = {**common, "table": "t0", "owner": "sales", "about": "table"}
+    assert sorted(labels, key=lambda each: str(each["kind"])) == [
+        {**table, "kind": "dropped", "severity": "critical"},
+        {**table, "kind": "uncommitted", "severity": "warning"},
+        {**common, "about": "source", "kind": "unreadable_evidence", "severity": "warning"},
+    ]
+    assert {alert.get("generatorURL") for alert in opened} >= {"https://lake.example/x/table?table=t0"}
+    ends = {alert["labels"]["kind"]: alert["endsAt"] > alert["startsAt"] for alert in closed}
+    assert ends == {"dropped": False, "uncommitted": True}
+
+
+def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
+    quiet = Nights(tmp_path, {"kind": "apprise", "url_env": "NOBODY"}, "")
+    quiet.publish((loss("t0"), "opened"))
+    quiet.publish((loss("t0"), "still"), (loss("t1"), "opened"))
+    route = {"kind": "apprise", "url_env": "TO", "repeat": "1h"}
+    quiet.file = lake_file(tmp_path, quiet.place, alerts=[route])
+    quiet.env = {"TO": f"json://127.0.0.1:{caught.port}/"}
+    quiet.publish((loss("t0"), "still"), (loss("t1"), "still"), (loss("t2"), "opened"))
+    (post,) = caught.posts
+    assert post["title"] == "lakeaudit shop: CRITICAL: 1 dropped in t2"
+    quiet.publish((loss("t0"), "still"), (loss("t1"), "still"), (loss("t2"), "still"))
+    assert "STILL OPEN" in caught.posts[-1]["title"]
