@@ -188,6 +188,7 @@ def _lake_now(context: AlertContext, known: Sequence[Row]) -> LakeNow:
         earlier=known,
         at=context.now,
         footer=context.footer,
+        dashboard=context.lake.dashboard_url,
         routes={route.receiver: context.routes(route.receiver) for route in context.lake.alerts},
     )
 

@@ -31,7 +31,7 @@ from lakeaudit.alerts.decide import (
 from lakeaudit.dashboard.addresses import run_address, table_address
 from lakeaudit.errors import one_line
 from lakeaudit.formatting import count, happened, number, second, size, visible
-from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES
 from lakeaudit.results.recovery import losses
 from lakeaudit.results.summaries.change_summary import Change
 
@@ -61,7 +61,6 @@ _ENDS = {
 _NOT_RESTORED = "reference_removed"
 _FIRST_WORDS = {
     MASS_LOSS: "MASS LOSS: ",
-    BLIND: "COVERAGE LOST: ",
     STILL_OPEN: "STILL OPEN: ",
     TEST: "TEST: ",
 }
@@ -73,12 +72,7 @@ _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 def headline(notice: Notice) -> str:
     """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
-        because = (
-            f": {tame(one_line(notice.words, LONGEST_CAUSE))}"
-            if notice.kind == FAILED and notice.words
-            else ""
-        )
-        return f"{_OF_AUDIT[notice.kind]}{because}"
+        return f"{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind == FAILED else None)}"
     where = f" in {tame(notice.table)}" if notice.table else ""
     if not notice.bad:
         not_restored = any(change.resolution == _NOT_RESTORED for change in notice.changes)
@@ -89,7 +83,24 @@ def headline(notice: Notice) -> str:
     worst = [change for change in notice.bad if change.severity == notice.severity]
     rest = sum(change.number for change in notice.bad) - sum(change.number for change in worst)
     less = f" and {count(rest)} less severe" if rest else ""
+    if notice.kind == BLIND:
+        return f"{blind_words(notice.severity)}{where}{less}{because(blind_cause(notice))}"
     return f"{first}{notice.severity.upper()}: {_number(worst)}{less}{where}"
+
+
+def blind_words(severity: str) -> str:
+    """Return the beginning of a headline about tables that audits cannot judge any more."""
+    return f"COVERAGE LOST ({severity})"
+
+
+def blind_cause(notice: Notice) -> str | None:
+    """Return why audits cannot judge the table of a notice."""
+    return next((change.cause for change in notice.bad if change.kind == COVERAGE_LOST), None)
+
+
+def because(cause: str | None) -> str:
+    """Return a cause for the end of a headline; empty without one."""
+    return f": {tame(one_line(cause, LONGEST_CAUSE))}" if cause else ""
 
 
 def _number(changes: Sequence[Change]) -> str:
@@ -147,7 +158,10 @@ def text(notice: Notice, wording: Wording) -> str:
 
 def ending_text(kind: str, resolution: str | None, stake: str) -> str:
     """Return how discrepancies of a kind were resolved; `stake` has their files, rows and bytes."""
-    return _ENDS.get(ending(kind, resolution), "resolved").format(stake)
+    how = ending(kind, resolution)
+    if (kind, how) == (COVERAGE_LOST, OVER):
+        return "resolved: audits judge the table again"
+    return _ENDS.get(how, "resolved").format(stake)
 
 
 def _change(change: Change, wording: Wording) -> Iterator[str]:
@@ -160,7 +174,7 @@ def _change(change: Change, wording: Wording) -> Iterator[str]:
         return
     meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
     yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {meaning}"
-    yield f"at stake: {_stake(change)}"
+    yield f"{'not judged' if change.kind == COVERAGE_LOST else 'at stake'}: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
     if recoverable := losses(change.recovery):

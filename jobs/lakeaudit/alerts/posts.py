@@ -53,6 +53,7 @@ class LakeNow:
         earlier: all notices on record, oldest first, with those of this round.
         at: the time of the round.
         footer: the last line of texts: where the commands can be run.
+        dashboard: the address of the dashboard; None: there is none.
     """
 
     lake: str
@@ -62,6 +63,7 @@ class LakeNow:
     earlier: Sequence[Row]
     at: datetime
     footer: str = ""
+    dashboard: str | None = None
     routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
     """The routes of each receiver."""
 
@@ -150,7 +152,7 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     storm = storm_text.headline(kinds)
     first = of_audit[0].partition("\n")[0] if of_audit else ""
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
-    return title, [*of_audit, *storm_text.sections(kinds, now.lake_file), *late]
+    return title, [*of_audit, *storm_text.sections(kinds, now.lake_file, now.dashboard), *late]
 
 
 def _alerts(row: Row, now: LakeNow) -> Iterator[PostedAlert]:

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import repair_command
-from lakeaudit.alerts.message_text import MOST_SECTIONS, ending_text, tame
+from lakeaudit.alerts.message_text import MOST_SECTIONS, because, blind_words, ending_text, tame
+from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.formatting import count, number, second, size
 from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
@@ -108,7 +109,8 @@ def headline(groups: Sequence[Group]) -> str:
     first = groups[0]
     worst = [g for g in groups if (g.over, *_same(g)) == (first.over, *_same(first))]
     whole = Group(tuple(part for group in worst for part in group.parts))
-    return f"{_beginning(whole)}{_extent(whole)}{_stake_in_short(whole)}{_more(groups, len(worst))}"
+    cause = because(first.one["cause"]) if _is_blind(first) and len(worst) == 1 else ""
+    return f"{_beginning(whole)}{_extent(whole)}{_stake_in_short(whole)}{_more(groups, len(worst))}{cause}"
 
 
 def _same(group: Group) -> tuple[str, str]:
@@ -119,9 +121,13 @@ def _beginning(group: Group) -> str:
     many = f"{count(group.total)} {group.one['kind'].replace('_', ' ')}"
     if group.over:
         return f"RESOLVED: {many}"
-    if group.one["kind"] == COVERAGE_LOST:
-        return f"COVERAGE LOST ({group.one['severity']})"
+    if _is_blind(group):
+        return blind_words(group.one["severity"])
     return f"{group.one['severity'].upper()}: {many}"
+
+
+def _is_blind(group: Group) -> bool:
+    return group.one["kind"] == COVERAGE_LOST and not group.over
 
 
 def _extent(group: Group) -> str:
@@ -142,12 +148,13 @@ def _more(groups: Sequence[Group], shown: int) -> str:
     return f" (and {count(rest)} more)" if rest else ""
 
 
-def sections(groups: Sequence[Group], lake_file: str) -> list[str]:
-    """Return a section for each group; the last one counts the groups that are left out."""
+def sections(groups: Sequence[Group], lake_file: str, dashboard: str | None) -> list[str]:
+    """Return a section for each group, and one with the number of other groups and the address of the dashboard."""
     texts = ["\n".join(_section(group, lake_file)) for group in groups[:MOST_SECTIONS]]
     left = groups[MOST_SECTIONS:]
     more = f"... and {count(sum(group.total for group in left))} more discrepancies of other kinds and causes"
-    return [*texts, *([more] if left else [])]
+    page = f"page: {lake_address(dashboard)}" if dashboard else ""
+    return [*texts, *filter(None, ["\n".join(filter(None, (more if left else "", page)))])]
 
 
 def _section(group: Group, lake_file: str) -> Iterator[str]:
@@ -157,7 +164,7 @@ def _section(group: Group, lake_file: str) -> Iterator[str]:
         yield f"  {ending_text(kind, group.one['resolution'], _stake(group))}"
     else:
         yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
-        yield f"  at stake: {_stake(group)}"
+        yield f"  {'not judged' if _is_blind(group) else 'at stake'}: {_stake(group)}"
         cause = group.one["cause"]
         since = f"since {_second(at)}; " if (at := group.since()) else ""
         yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
@@ -187,7 +194,7 @@ def _owners(group: Group) -> Iterator[str]:
     """Yield a line for each owner with the tables that have most discrepancies."""
     owners = list(group.owners.items())
     for owner, tables in owners[:OWNERS_NAMED]:
-        named = ", ".join(f"{tame(table)} ({count(group.tables[table])})" for table in tables[:TABLES_NAMED])
+        named = ", ".join(_table(table, group) for table in tables[:TABLES_NAMED])
         more = (
             f" and {number(len(tables) - TABLES_NAMED, 'more table')}" if len(tables) > TABLES_NAMED else ""
         )
@@ -195,6 +202,12 @@ def _owners(group: Group) -> Iterator[str]:
     left = sum(len(tables) for _, tables in owners[OWNERS_NAMED:])
     if left:
         yield f"and {number(left, 'table')} of {number(len(owners) - OWNERS_NAMED, 'other owner')}"
+
+
+def _table(table: str, group: Group) -> str:
+    """Return the name of a table, with its number of discrepancies if any table has more than one."""
+    numbers = group.tables
+    return tame(table) + (f" ({count(numbers[table])})" if max(numbers.values()) > 1 else "")
 
 
 def _commands(group: Group, lake_file: str) -> Iterator[str]:

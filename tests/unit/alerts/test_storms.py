@@ -94,15 +94,16 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  at stake: 7 files, 350 rows, 28.0 KiB",
         "  since 2026-11-21 12:00:00Z; cause: expired by a lifecycle rule",
         "  recoverable: 7 of 7, the first until 2026-11-26 12:00:00Z",
-        "  owner sales: t0 (1), t1 (1), t2 (1)",
-        "  owner finance: t3 (1), t4 (1)",
-        "  without owner: t5 (1), t6 (1)",
+        "  owner sales: t0, t1, t2",
+        "  owner finance: t3, t4",
+        "  without owner: t5, t6",
         "  more: lakeaudit discrepancies lake.yaml --kind dropped",
         "  repair: lakeaudit reconcile plan lake.yaml --kind dropped",
     ]
     assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted in 1 table"
-    assert sections[-1].splitlines()[-1] == "footer"
-    assert len(sections) == 3
+    assert sections[2] == "page: https://lake.example/x/"
+    assert sections[3].splitlines()[-1] == "footer"
+    assert len(sections) == 4
 
 
 def test_a_storm_is_one_incident_until_its_last_table_is_well(
@@ -148,9 +149,11 @@ def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: P
     ]  # fmt: skip
     nights.publish(*((row, "opened") for row in blind))
     (post,) = caught.posts
-    assert post["title"].startswith("lakeaudit shop: COVERAGE LOST (error) in 7 tables of 2 owners")
+    assert post["title"].startswith(
+        "lakeaudit shop: COVERAGE LOST (error) in 7 tables of 2 owners: no storage source could be read"
+    )
     assert f"since 2026-11-21 12:00:00Z; cause: {cause}" in post["message"]
-    assert "owner sales: t0 (1), t1 (1), t2 (1)" in post["message"]
+    assert "owner sales: t0, t1, t2" in post["message"]
     assert "repair:" not in post["message"]
 
 
