@@ -186,13 +186,6 @@ class Empty(TypedDict):
     """No facets."""
 
 
-class LineageRun(TypedDict):
-    """The run of an event."""
-
-    runId: str
-    facets: Empty
-
-
 class LineageJob(TypedDict):
     """The job of an event: audits of one lake."""
 
@@ -247,8 +240,33 @@ class LineageTable(TypedDict):
     inputFacets: InputFacets
 
 
+class AuditFacet(Facet):
+    """Totals of an audit."""
+
+    auditId: str
+    status: str
+    startedAt: str
+    tables: int
+    tablesLeftOut: int
+    findings: dict[str, int]
+    page: str | None
+
+
+class RunFacets(TypedDict):
+    """What an event states about its run."""
+
+    lakeaudit: AuditFacet
+
+
+class LineageRun(TypedDict):
+    """The run of an event."""
+
+    runId: str
+    facets: RunFacets
+
+
 class LineageEvent(TypedDict):
-    """The body of a request to `openlineage_url_env`: the start or the end of a published audit."""
+    """The body of a request to `openlineage_url_env`: a published audit."""
 
     eventType: Literal["START", "COMPLETE"]
     eventTime: str

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -182,14 +182,13 @@ def ping(name: str, env: Mapping[str, str]) -> None:
     _request("GET", _address(name, env), name, redirect=True)
 
 
-def post_all(name: str, env: Mapping[str, str], contents: Sequence[Any]) -> None:
-    """Post each as JSON to the address.
+def post(name: str, env: Mapping[str, str], content: Any) -> None:
+    """Post content as JSON to the address.
 
     Raises:
-        CannotDeliver: one did not arrive; those after it are not sent.
+        CannotDeliver: it did not arrive.
     """
-    for content in contents:
-        _post(_address(name, env), content, name)
+    _post(_address(name, env), content, name)
 
 
 def _post(url: str, content: Any, name: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
 
-from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
+from lakeaudit.alerts.deliver import CannotDeliver, ping, post
 from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import Lake
@@ -107,12 +107,13 @@ def after_audit(
 def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
     if lake.openlineage_url_env is None:
         return ()
-    from lakeaudit.alerts.lineage import events
+    from lakeaudit.alerts.lineage import event
 
     results = Results(lake.results, clients, lake.name)
     try:
-        lineage = events(results, {table.name: table.location for table in lake.tables})
-        post_all(lake.openlineage_url_env, os.environ, lineage)
+        lineage = event(results, {table.name: table.location for table in lake.tables}, lake.dashboard_url)
+        if lineage is not None:
+            post(lake.openlineage_url_env, os.environ, lineage)
     except (CannotDeliver, AuditError) as error:
         return (f"lineage not sent: {error}",)
     return ()
