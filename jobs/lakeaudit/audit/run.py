@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,16 +26,16 @@ from lakeaudit.collect.pointed_tables import catalog_sources, pointed_tables
 from lakeaudit.collect.read_sources import Observed, read_sources
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.errors import AuditError
+from lakeaudit.errors import AuditError, Busy
 from lakeaudit.evidence.lineage import with_moved
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
 from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import leased, leased_when_free
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open, newer_runs
 from lakeaudit.ledger.renamed_tables import (
     renames,
     states_read,
@@ -87,10 +87,11 @@ def audit(
         engine.ready(progress)
         confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
         judgement = with_lost_coverage(judge(confirmed, engine, progress), confirmed.evidence, run.past)
-        settled = run.settle(evidence, judgement)
-        checked = run.check(evidence.observed, judgement, settled.changes)
-        outcome = run.publish(evidence, judgement, settled.changes, checked.report)
-        later = run.tidy(evidence.observed, judgement, outcome, checked.earlier)
+        with run.under_lease(pause) as writing:
+            settled = writing.settle(evidence, judgement)
+            checked = writing.check(evidence.observed, judgement, settled.changes)
+            outcome = writing.publish(evidence, judgement, settled.changes, checked.report)
+            later = writing.tidy(evidence.observed, judgement, outcome, checked.earlier)
     plan = run.setup.plan
     warnings = (*plan.warnings, *settled.warnings, *outcome.warnings, *later)
     return replace(outcome, warnings=warnings, tables=plan.lake.tables)
@@ -106,7 +107,10 @@ def _opened_run(
     progress: Progress,
     check: Checker,
 ) -> "Iterator[_Run]":
-    """Yield a run that has a plan, the lease of its results and a row in `runs`."""
+    """Yield a run that has a plan, the lease of its results and a row in `runs`.
+
+    A live audit gets both only to publish, so that it neither waits for a long audit before it reads nor delays one.
+    """
     started = clock()
     if not lake.finds_tables:
         in_partitions(in_scope(lake, options), options)
@@ -114,7 +118,10 @@ def _opened_run(
     stamp = RunStamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     require_gates(lake)
     require_results(lake.results, clients)
-    with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
+    lease = (
+        nullcontext(_not_leased) if options.live else leased(lake.results, clients, stamp.run_id, progress)
+    )
+    with lease as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)
         context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
         plan = plan_audit(lake, options, past, context, engine, progress)
@@ -122,9 +129,18 @@ def _opened_run(
         context = replace(
             context, clients=with_collapsed(context.clients, plan.collapsed), last_states=audited
         )
-        run = _begin_run(_RunSetup(plan, stamp, context, clock, progress, con, check), past, still_ours)
+        setup = _RunSetup(plan, stamp, context, clock, progress, con, check)
+        if options.live:
+            yield _begin_reading(setup, past)
+            return
+        run = _begin_run(setup, past, still_ours)
         with _recorded_failure(run):
             yield run
+
+
+def _not_leased() -> None:
+    """Refuse every write of a run that does not hold the lease yet."""
+    raise Busy("results", "this run does not hold the lease yet", "report this as a bug", retryable=False)
 
 
 @contextmanager
@@ -192,6 +208,26 @@ class _Run:
     writer: ResultsWriter
     ledger: LedgerTables
     memory: OpenDiscrepancies
+    is_leased: bool = True
+
+    @contextmanager
+    def under_lease(self, pause: Callable[[float], None]) -> "Iterator[_Run]":
+        """Yield this run, holding the lease of its results.
+
+        Raises:
+            Busy: another audit does not release the lease, or has judged a table meanwhile with newer evidence.
+        """
+        if self.is_leased:
+            yield self
+            return
+        setup = self.setup
+        lake, clients, stamp = setup.plan.lake, setup.context.clients, setup.stamp
+        with leased_when_free(lake.results, clients, stamp.run_id, setup.progress, pause) as still_ours:
+            past = Results(lake.results, clients, lake.name).leased_by(still_ours)
+            _require_newest(setup, past, self.memory)
+            run = replace(_begin_run(setup, past, still_ours), memory=self.memory)
+            with _recorded_failure(run):
+                yield run
 
     def read(self, options: Options, pause: Callable[[float], None]) -> Evidence:
         """Collect the evidence that does not need the rows of the lake's files."""
@@ -340,6 +376,31 @@ def with_moved_tables(context: Context, observed: Observed) -> Context:
 
 
 _NAMES_OF = "SELECT DISTINCT table_name FROM input"
+
+
+def _begin_reading(setup: _RunSetup, past: Results) -> _Run:
+    """Open the results to read them; every write of this run is refused.
+
+    Raises:
+        CannotAudit: no source of the lake can be read.
+    """
+    with setup.progress.stage("open results"):
+        if (error := setup.plan.nothing) is not None:
+            raise error
+        writer = ResultsWriter(past, _not_leased)
+        ledger = LedgerTables(writer)
+        memory = load_open(ledger, past, setup.plan.names, setup.stamp)
+        return _Run(setup, past, writer, ledger, memory, is_leased=False)
+
+
+def _require_newest(setup: _RunSetup, past: Results, memory: OpenDiscrepancies) -> None:
+    """Raise Busy if another run was published meanwhile that judged a table of this run by newer evidence."""
+    newer = newer_runs(past, setup.stamp.as_of)
+    names = {table.name for table in setup.plan.scope}
+    for table in sorted(names & newer.keys()):
+        if newer[table] != memory.overtaken.get(table):
+            what = f"run {newer[table]} has judged {table} meanwhile, with newer evidence"
+            raise Busy(setup.plan.lake.results.uri, what, "run again", retryable=True)
 
 
 def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:

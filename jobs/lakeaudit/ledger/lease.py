@@ -8,7 +8,7 @@ import fcntl
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -29,6 +29,9 @@ from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 
 NAME, CANARY = "_lease", "_canary"
+
+WAIT, MOST_WAITS = 2.0, 300
+"""Seconds between attempts to get a lease that another audit holds, and the number of attempts."""
 
 Check = Callable[[], None]
 """Raises `Busy` if the lease is not held any more."""
@@ -56,6 +59,36 @@ def leased(
     holding = _locked(lease, run_id) if place.is_local else _beating(lease, clients, run_id, progress, pace)
     with holding as check:
         yield check
+
+
+@contextmanager
+def leased_when_free(
+    place: Location, clients: Clients, run_id: str, progress: Progress, pause: Callable[[float], None] = sleep
+) -> Iterator[Check]:
+    """Hold the lease of a results place once other audits have released it.
+
+    Raises:
+        Busy: another audit still holds it after ten minutes.
+        CannotPublish: as `leased`.
+    """
+    with ExitStack() as held:
+        yield _acquired(held, lambda: leased(place, clients, run_id, progress), progress, pause)
+
+
+def _acquired(
+    held: ExitStack,
+    lease: Callable[[], AbstractContextManager[Check]],
+    progress: Progress,
+    pause: Callable[[float], None],
+) -> Check:
+    with suppress(Busy):
+        return held.enter_context(lease())
+    with progress.stage("wait to publish"):
+        for _ in range(MOST_WAITS):
+            pause(WAIT)
+            with suppress(Busy):
+                return held.enter_context(lease())
+    return held.enter_context(lease())
 
 
 def probe_conditions(place: Location, clients: Clients) -> None:

@@ -1,0 +1,92 @@
+"""Live audits beside other audits: they read without the lease of the results, and hold it only to publish."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.config import Lake
+from lakeaudit.errors import Busy
+from lakeaudit.ledger import lease
+from lakeaudit.ledger.lease import leased
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.progress import SilentProgress
+from lakeaudit.schemas import rows_of
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def lake(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Lake:
+    """A lake of two tables that were whole in its first audit, and have lost a file each since then."""
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders", commits=1)
+    shop.write("lines", commits=1)
+    made = shop.lake(tmp_path)
+    audited(made, run_id="first", live=True)
+    for table in ("orders", "lines"):
+        shop.s3.delete_object(Bucket=bucket, Key=shop.keys(table)[0])
+    return made
+
+
+def open_tables(lake: Lake) -> set[str]:
+    rows = rows_of(results_of(lake).discrepancies(["open"]))
+    return {str(row["table_name"]) for row in rows if row["kind"] == "dropped"}
+
+
+def test_a_live_audit_reads_while_another_audit_holds_the_lease_and_publishes_after_it(lake: Lake) -> None:
+    waits: list[float] = []
+    holder = leased(lake.results, Clients(), "nightly", SilentProgress())
+    holder.__enter__()
+
+    def pause(seconds: float) -> None:
+        assert all(run["run_id"] != "live" for run in results_of(lake).runs())
+        waits.append(seconds)
+        if len(waits) == 3:
+            holder.__exit__(None, None, None)
+
+    outcome = audited(lake, run_id="live", live=True, tables=("orders",), pause=pause)
+    assert waits == [lease.WAIT] * 3
+    assert outcome.summary["findings"] == {"dropped": 1}
+    assert open_tables(lake) == {"orders"}
+
+
+def test_a_lease_that_is_never_released_ends_the_audit(lake: Lake) -> None:
+    with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as raised:
+        audited(lake, run_id="live", live=True, tables=("orders",), pause=lambda _: None)
+    assert "another audit writes here (nightly)" in str(raised.value)
+    assert [run["run_id"] for run in results_of(lake).runs()] == ["first"]
+
+
+def test_several_live_audits_at_once_all_publish(lake: Lake) -> None:
+    found: dict[str, dict[str, int]] = {}
+
+    def run(table: str) -> None:
+        found[table] = audited(lake, run_id=table, live=True, tables=(table,)).summary["findings"]
+
+    threads = [threading.Thread(target=run, args=(table,)) for table in ("orders", "lines")]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == {"orders": {"dropped": 1}, "lines": {"dropped": 1}}
+    assert open_tables(lake) == {"orders", "lines"}
+    assert [run["status"] for run in results_of(lake).runs()] == ["complete"] * 3
+
+
+def test_a_newer_audit_of_the_same_table_that_was_published_meanwhile_wins(lake: Lake) -> None:
+    def audit_meanwhile(then: Callable[[], None]) -> Callable[[float], None]:
+        def pause(_: float) -> None:
+            holder.__exit__(None, None, None)
+            then()
+
+        return pause
+
+    holder = leased(lake.results, Clients(), "nightly", SilentProgress())
+    holder.__enter__()
+    newer = audit_meanwhile(lambda: audited(lake, run_id="newer", live=True, tables=("orders",)) and None)
+    with pytest.raises(Busy, match="run newer has judged orders meanwhile, with newer evidence"):
+        audited(lake, run_id="older", live=True, tables=("orders",), pause=newer)
+    assert [run["run_id"] for run in results_of(lake).runs()] == ["first", "newer"]
