@@ -13,7 +13,7 @@ from lakeaudit.findings import finding_rows
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.formatting import second
 from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axis_state, judged_share
-from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS
+from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.last_judged import known_lost, last_judged
@@ -62,14 +62,15 @@ class LostTable:
 def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) -> Judgement:
     """Return the judgement with findings of kind `coverage_lost`.
 
-    An audit that was limited to a listing, to partitions or to the past cannot tell; a sample that contradicts the
-    evidence of a table makes the run suspect instead.
+    An audit that was limited to a listing, to partitions or to the past cannot tell. A sample that contradicts the
+    evidence of a table makes the run suspect instead, and a table whose own log is lost has a finding about that.
     """
     if evidence.observed.listed or evidence.partitions or not evidence.context.live:
         return judgement
     doubtful = {check.missing.table for check in doubts(judgement.sample_checks)}
     tables = {table.name: table for table in evidence.scope if table.name not in doubtful}
-    lost = _blind_tables(judgement, tables, evidence, past)
+    damaged = _tables_with_lost_states(judgement, evidence)
+    lost = [each for each in _blind_tables(judgement, tables, evidence, past) if each.table not in damaged]
     as_of, con = evidence.stamp.as_of, evidence.con
     observed = [AxisObservation(name, COVERAGE_AXIS, "complete", as_of, as_of) for name in tables]
     rows = not_ignored(
@@ -81,6 +82,14 @@ def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) 
             con, duck.union(con, [findings, finding_rows.from_plain(con, rows, evidence.stamp)])
         )
     return replace(judgement, findings=findings, observations=[*judgement.observations, *observed])
+
+
+def _tables_with_lost_states(judgement: Judgement, evidence: Evidence) -> set[str]:
+    """Return the tables that have a finding of severity error or worse about a lost state of their own."""
+    kinds = duck.literals((*STATE_LOST, *STATE_LOST_FROM_ERROR))
+    sql = f"""SELECT DISTINCT table_name FROM input
+        WHERE kind IN ({kinds}) AND severity IN ('critical', 'error')"""
+    return {row["table_name"] for row in duck.rows_of(duck.made_of(evidence.con, sql, judgement.findings))}
 
 
 def _blind_tables(

@@ -59,6 +59,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
     states_checked = False
     while True:
         with progress.stage("match and classify") as log:
+            log.watch(engine.work)
             read = read_rows(evidence, engine)
             known_gaps = read.evidence.gaps
             evidence = with_gaps_of_rows(read)

@@ -17,7 +17,7 @@ from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded,
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import BufferedRows, Engine, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
-from lakeaudit.runtime.progress import Progress
+from lakeaudit.runtime.progress import Progress, Work
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,6 +55,10 @@ class AuditEngine(Engine, Protocol):
         """Wait for the session of this engine, if `begin` started it."""
         ...
 
+    def work(self) -> Work | None:
+        """Return how much of the work of this engine is done; None: it has none. Another thread may call it."""
+        ...
+
     def close(self) -> None:
         """Release buffered rows."""
         ...
@@ -78,6 +82,8 @@ class InProcessEngine:
         self.parallelism = parallelism
         self._limit = limit
         self._rows = 0
+        self._parts_read = 0
+        self._parts = 0
 
     def map(
         self,
@@ -118,6 +124,10 @@ class InProcessEngine:
     def ready(self, progress: Progress) -> None:
         """Do nothing: this engine is always ready."""
 
+    def work(self) -> Work | None:
+        """Return how many of the parts are read."""
+        return Work(self._parts_read, self._parts, "parts") if self._parts else None
+
     def close(self) -> None:
         """Do nothing: this engine buffers nothing."""
 
@@ -139,6 +149,7 @@ class InProcessEngine:
 
     def _read(self, parts: Sequence[Part], reading: Reading = WHOLE) -> list[Chunk]:
         read = partial(self._read_one, reading)
+        self._parts += len(parts)
         with ThreadPoolExecutor(self.parallelism) as pool:
             return [chunk for chunks in pool.map(read, heaviest_first(parts)) for chunk in chunks]
 
@@ -149,6 +160,7 @@ class InProcessEngine:
             self._rows += chunk.batch.num_rows
             if self._limit is not None and self._rows > self._limit:
                 raise TooMuchError(f"more than {self._limit} rows")
+        self._parts_read += 1
         return _compact(chunks)
 
 

@@ -14,7 +14,7 @@ from lakeaudit.engine.chunks import FINGERPRINTS, KEPT, WHOLE, Reading
 from lakeaudit.engine.local import Answers, InProcessEngine, LocalBufferedRows, TooMuchError
 from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.runtime.machine_memory import half_of_memory
-from lakeaudit.runtime.progress import Progress
+from lakeaudit.runtime.progress import Progress, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,6 +144,11 @@ class SparkEngine:
         if self._is_small(rows, reading):
             return self._here.run(rows, stages, reading)
         return self._jobs.run(rows, stages, reading)
+
+    def work(self) -> Work | None:
+        """Return the tasks of the running Spark jobs, else how many parts this process has read."""
+        of_spark = None if self._spark_jobs is None else self._spark_jobs.work()
+        return of_spark or self._here.work()
 
     def close(self) -> None:
         """Release the frames that Spark persists."""

@@ -27,6 +27,7 @@ from lakeaudit.engine.spark_chunks import (
 )
 from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Work
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -106,6 +107,18 @@ class SparkJobs:
         """Read the parts, run the stages, and yield the answers."""
         chunks = self._plan(rows, stages, reading)
         return iter(()) if chunks is None else self._answers(self._persist(chunks))
+
+    def work(self) -> Work | None:
+        """Return the completed tasks of the running stages; None: no stage runs, or the session is not ready."""
+        if "_spark" not in self.__dict__:
+            return None
+        tracker = self._spark.sparkContext.statusTracker()
+        stages = [info for id_ in tracker.getActiveStageIds() if (info := tracker.getStageInfo(id_))]
+        if not stages:
+            return None
+        return Work(
+            sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages), "tasks"
+        )
 
     def close(self) -> None:
         """Release the frames that Spark persists."""
