@@ -22,6 +22,9 @@ from lakeaudit.runtime import duck
 MUCH = 0.5
 """Coverage is also lost if an audit judges less than this part of the share that the earlier audit judged."""
 
+DECISIVE = ("content", "metastore", "pointer", "duplicate")
+"""Axes whose coverage counts. A doubt often turns off the others on purpose: then nothing of a table is cleaned up."""
+
 _PROBLEMS = {
     "content": "missing and changed files",
     "metastore": "differences from the metadata store",
@@ -149,6 +152,8 @@ def lost_tables(
         if _is_lost(row, last) or (last is None and row["table_name"] in known):
             by_table.setdefault(row["table_name"], []).append(row)
     for table, lost in by_table.items():
+        if not any(row["axis"] in DECISIVE for row in lost):
+            continue
         last_judged = [before[table, row["axis"]] for row in lost if (table, row["axis"]) in before]
         since = known.get(table) or max(last.at for last in last_judged)
         files = max((last.files for last in last_judged if last.files is not None), default=None)
