@@ -1,7 +1,6 @@
 """Live audits beside other audits: they read without the lease of the results, and hold it only to publish."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,16 +76,12 @@ def test_several_live_audits_at_once_all_publish(lake: Lake) -> None:
 
 
 def test_a_newer_audit_of_the_same_table_that_was_published_meanwhile_wins(lake: Lake) -> None:
-    def audit_meanwhile(then: Callable[[], None]) -> Callable[[float], None]:
-        def pause(_: float) -> None:
-            holder.__exit__(None, None, None)
-            then()
-
-        return pause
+    def pause(_: float) -> None:
+        holder.__exit__(None, None, None)
+        audited(lake, run_id="newer", live=True, tables=("orders",))
 
     holder = leased(lake.results, Clients(), "nightly", SilentProgress())
     holder.__enter__()
-    newer = audit_meanwhile(lambda: audited(lake, run_id="newer", live=True, tables=("orders",)) and None)
     with pytest.raises(Busy, match="run newer has judged orders meanwhile, with newer evidence"):
-        audited(lake, run_id="older", live=True, tables=("orders",), pause=newer)
+        audited(lake, run_id="older", live=True, tables=("orders",), pause=pause)
     assert [run["run_id"] for run in results_of(lake).runs()] == ["first", "newer"]

@@ -50,6 +50,12 @@ _OF_AUDIT = {
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
 }
+_DO = {
+    SUSPECT: "find out why the evidence lacks files that storage has: {doctor}. Losses stay unreported until then",
+    FAILED: "repair the cause, check all sources ({doctor}), and audit again ({audit})",
+    OVERDUE: "check the scheduler and the log of its last run; {audit} audits now",
+}
+"""Advice about audits that do not work."""
 _ENDS = {
     "restored": "resolved: consistent again",
     OVER: "resolved: no longer the case",
@@ -143,8 +149,9 @@ class Wording:
 def text(notice: Notice, wording: Wording) -> str:
     """Return the headline, and below it each change with the commands for it."""
     lines = [headline(notice)]
-    if notice.words:
+    if notice.words and tame(notice.words) not in lines[0]:
         lines.append(f"  {tame(notice.words)}")
+    lines += [f"  do: {words}" for words in _advice(notice, wording)]
     if notice.owner:
         lines.append(f"  owner: {tame(notice.owner)}")
     for change in sorted(notice.changes, key=_pressing):
@@ -154,6 +161,13 @@ def text(notice: Notice, wording: Wording) -> str:
     if page := wording.page(notice):
         lines.append(f"  page: {page}")
     return "\n".join(lines)
+
+
+def _advice(notice: Notice, wording: Wording) -> Iterator[str]:
+    """Yield what to do about an audit that does not work."""
+    if notice.kind in _DO:
+        lake = operand(wording.lake_file)
+        yield _DO[notice.kind].format(doctor=f"lakeaudit doctor {lake}", audit=f"lakeaudit audit {lake}")
 
 
 def ending_text(kind: str, resolution: str | None, stake: str) -> str:
@@ -259,12 +273,18 @@ def body(sections: Sequence[str], lake: str = "") -> str:
     return "\n\n".join([*sections[:MOST_SECTIONS], *rest, *([lake] if lake else [])])
 
 
-def lake_now(open_now: Mapping[str | None, Mapping[str, int]], audited: int, tables: int) -> str:
-    """Return one line with the open discrepancies of the whole lake and the scope of the last audit."""
+def open_words(open_now: Mapping[str | None, Mapping[str, int]]) -> str:
+    """Return the open discrepancies of the whole lake by severity, and the number of their tables; empty: none."""
     by = {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
     counts = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
     where = sum(any(numbers.values()) for table, numbers in open_now.items() if table)
-    open_line = f"Open in the lake and not accepted: {counts} in {number(where, 'table')}"
+    return f"{counts} in {number(where, 'table')}" if counts else ""
+
+
+def lake_now(open_now: Mapping[str | None, Mapping[str, int]], audited: int, tables: int) -> str:
+    """Return one line with the open discrepancies of the whole lake and the scope of the last audit."""
+    counts = open_words(open_now)
+    open_line = f"Open in the lake and not accepted: {counts}"
     scope = (
         f"; the last audit checked {count(audited)} of {number(tables, 'table')}"
         if 0 < audited < tables

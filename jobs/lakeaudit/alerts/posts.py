@@ -67,6 +67,11 @@ class LakeNow:
     routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
     """The routes of each receiver."""
 
+    @property
+    def by_severity(self) -> dict[str | None, dict[str, int]]:
+        """Return the number of open discrepancies by table and severity."""
+        return {table: self.open_by_severity(table) for table in self.open}
+
     def open_by_severity(self, table: str | None) -> dict[str, int]:
         """Return the number of open discrepancies of a table by severity."""
         counts: dict[str, int] = {}
@@ -94,8 +99,8 @@ def webhook_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return one JSON document of all notices for a program."""
     groups = _groups(rows, now)
     title, _ = _texts(groups, now)
-    by_table = {table: now.open_by_severity(table) for table in now.open}
-    return _post(title, webhook.document(now.lake, title, groups, by_table, now.at), rows, groups, now)
+    document = webhook.document(now.lake, title, groups, now.by_severity, now.at)
+    return _post(title, document, rows, groups, now)
 
 
 def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
@@ -150,6 +155,8 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
         headlines = [row["message"].partition("\n")[0] for row in newest]
         return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
     storm = storm_text.headline(kinds)
+    if kinds[0].over and (still_open := message_text.open_words(now.by_severity)):
+        storm += f"; still open: {still_open}"
     first = of_audit[0].partition("\n")[0] if of_audit else ""
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
     return title, [*of_audit, *storm_text.sections(kinds, now.lake_file, now.dashboard), *late]

@@ -201,7 +201,14 @@ def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
         )
         told(NOON + number * hour + hour / 2)
     assert [post["message"].splitlines() for post in slack.posts] == [
-        [SUSPECT, "  half is missing", "", "Nothing is open in the lake"],
+        [
+            SUSPECT,
+            "  half is missing",
+            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml. "
+            "Losses stay unreported until then",
+            "",
+            "Nothing is open in the lake",
+        ],
         ["audits work again", "", "Nothing is open in the lake"],
     ]
     late = NOON + timedelta(hours=40)
