@@ -70,6 +70,7 @@ class AuditSummary(RunSummary):
 
     exit_code: int | None
     answers: dict[str, AuditedAnswer]
+    unaccepted: dict[str, int]
 
 
 class TableAnswer(AuditedAnswer):

@@ -82,7 +82,10 @@ def run(
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     audited = lake.model_copy(update={"tables": outcome.tables})
     answers = _answers(audited, clients, outcome.run_id, clock()) if lake.assets else {}
-    summary: AuditSummary = {**outcome.summary, "exit_code": code, "answers": answers}
+    unaccepted = dict(outcome.pressing)
+    summary: AuditSummary = {
+        **outcome.summary, "exit_code": code, "answers": answers, "unaccepted": unaccepted,
+    }  # fmt: skip
     request.status.write(summary)
     verdict = _print_result(request, lake, clients, outcome.run_id, summary, clock(), out)
     unsent = _send_alerts(request, audited, clients, clock(), progress, published=outcome.status != "failed")
@@ -205,4 +208,5 @@ def _running_summary(request: Request, lake: Lake, now: datetime) -> AuditSummar
         "error": None,
         "retry": None,
         "answers": {},
+        "unaccepted": {},
     }

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.commands import doctor_probes as probes
+from lakeaudit.commands.audit_task import rule_of
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError, CannotAudit
 from lakeaudit.evidence.discovery import expanded, unmatched
@@ -85,6 +86,8 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _confirmation(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
     yield from _receivers(lake, clients, env)
+    if lake.fail_on:
+        yield Check("Airflow", "ok", rule_of(lake.fail_on))
 
 
 def exit_code(checks: Sequence[Check]) -> int:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     GetCoreSchemaHandler,
@@ -136,6 +137,12 @@ def _flag(value: object) -> bool:
 def _off(value: object) -> object:
     """Turn false, as which YAML reads a bare `off`, into `off`."""
     return "off" if value is False else value
+
+
+def _never_alone(conditions: tuple[str, ...]) -> tuple[str, ...]:
+    if "never" in conditions and len(conditions) > 1:
+        raise refuse("never and another condition", "write [never] alone, or leave it out")
+    return conditions
 
 
 LAKE_NAME = r"^[A-Za-z0-9._-]+$"
@@ -270,6 +277,8 @@ Schedule = Annotated[
 FindingKind = Annotated[
     str, text_validator(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(KINDS)})
 ]
+Condition = Literal["critical", "error", "warning", "info", "coverage_lost", "failed", "never"]
+FailOn = Annotated[tuple[Condition, ...], Field(min_length=1), AfterValidator(_never_alone)]
 Limit = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_number)]

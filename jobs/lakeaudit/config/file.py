@@ -1,7 +1,7 @@
 """The lake file as written: every block of the contract, before defaults and overrides are merged."""
 
 from datetime import date, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -11,6 +11,7 @@ from lakeaudit.config.field_types import (
     Day,
     Duration,
     EnvName,
+    FailOn,
     FindingKind,
     Flag,
     Glob,
@@ -332,6 +333,16 @@ AnyQuarantine = Annotated[
 ]
 
 
+class RunOn(Block):
+    """The platform on which the commands run; dags/lake_run_on.py describes their jobs."""
+
+    kind: Literal["emr", "emr_serverless", "databricks", "dataproc", "kubernetes"]
+    lake_file: Text
+    jobs: Text | None = None
+    """None: the platform starts an image that has lakeaudit."""
+    arguments: dict[Text, Any] = Field(default_factory=dict)
+
+
 class Airflow(Block):
     """Settings of dags/lake_audit.py, which is the only reader of this block and expands no variables."""
 
@@ -349,6 +360,12 @@ class Airflow(Block):
     """Creates a DAG that plans repairs of the lake, waits for approval, and applies them; None: no such DAG."""
     assets: tuple[Glob, ...] = ()
     """Tables whose audits are events of an asset of their own: names or patterns."""
+    fail_on: FailOn = ("critical", "coverage_lost", "failed")
+    """Conditions on which the task `audit` fails after an audit."""
+    pool: Text | None = None
+    """The Airflow pool of the tasks; lakes with the same results need the same pool, with one slot."""
+    run_on: RunOn | None = None
+    """The platform on which the commands run; None: spark-submit."""
 
 
 def _exactly_one(value: object) -> object:

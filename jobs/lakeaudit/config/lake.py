@@ -281,6 +281,8 @@ class Lake(Block):
     """The time without a published audit after which an alert is sent."""
     assets: tuple[str, ...] = ()
     """Names or patterns of the tables for which an audit reports whether they may be used."""
+    fail_on: tuple[str, ...] = ()
+    """Conditions on which the task `audit` in Airflow fails; empty if the lake file does not mention Airflow."""
 
     @property
     def own_places(self) -> tuple[Location, ...]:
@@ -408,6 +410,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         gates_required=file.gates == "required",
         overdue=file.overdue,
         assets=file.airflow.assets if file.airflow else (),
+        fail_on=file.airflow.fail_on if file.airflow else (),
     )
 
 

@@ -60,6 +60,31 @@ def test_all_is_well(capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str
     assert aws.s3.list_objects_v2(Bucket=f"{bucket}-x")["KeyCount"] == 0
 
 
+@pytest.mark.parametrize(
+    ("airflow", "rule"),
+    [
+        ({}, "has findings of severity critical that nobody accepted, can no longer judge"),
+        (
+            {"fail_on": ["error"]},
+            "if the audit has findings of severity error or higher that nobody accepted",
+        ),
+        ({"fail_on": ["never"]}, "the task `audit` is green whatever the audit reports"),
+        (None, None),
+    ],
+)
+def test_the_rule_of_the_dag(
+    capsys: Captured,
+    tmp_path: Path,
+    s3: Endpoint,
+    bucket: str,
+    airflow: dict[str, Any] | None,
+    rule: str | None,
+) -> None:
+    more = {} if airflow is None else {"airflow": airflow}
+    _, lines, _ = examined(capsys, lake(tmp_path, s3, str(tmp_path / "r"), **more))
+    assert [rule in each for each in lines if " Airflow: " in each] == ([] if rule is None else [True])
+
+
 def test_doctor_asks_for_no_jars(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
