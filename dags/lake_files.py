@@ -5,13 +5,16 @@ Pure, and read at every parse: no Spark, no lakeaudit, no Airflow. The other set
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from lake_fail_on import CONDITIONS, DEFAULT, NEVER
+from lake_run_on import PLATFORMS, RunOn, takes_conf
 
 SUFFIXES = (".yaml", ".yml")
 NOT_LAKES = ("example.yaml",)
@@ -19,9 +22,12 @@ NOT_LAKES = ("example.yaml",)
 
 KEYS = (
     *("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf"),
-    *("reconcile", "assets"),
+    *("reconcile", "assets", "fail_on", "pool", "run_on"),
 )
 """Keys of the block `airflow` (conf/example.yaml)."""
+
+RUN_ON_KEYS = ("kind", "jobs", "lake_file", "arguments")
+"""Keys of the block `airflow.run_on`."""
 
 PREFIX = "lake_audit_"
 """Start of the id of every DAG that audits."""
@@ -59,6 +65,26 @@ class LakeFile:
     """When its reconcile DAG plans: `manual` or `on_discrepancies`; None: it has no such DAG."""
     assets: tuple[str, ...] = ()
     """Names or patterns of tables whose audits are events of an asset of their own."""
+    fail_on: tuple[str, ...] = DEFAULT
+    """Conditions on which the task `audit` fails after an audit."""
+    pool: str | None = None
+    """Airflow pool of its tasks; None: Airflow's default."""
+    run_on: RunOn | None = None
+    """Platform on which its commands run; None: spark-submit."""
+    place: str | None = None
+    """Location of the results as the file names it, with variables."""
+    rivals: tuple[str, ...] = ()
+    """Names of other lake files with the same results and without the same pool."""
+
+    @property
+    def pool_note(self) -> str:
+        """Return how to keep audits of other lake files away from the same results; empty if there are none."""
+        if not self.rivals:
+            return ""
+        return (
+            f"{', '.join(self.rivals)} and {self.path.name} write to the same results, and only one audit at a time "
+            "can: set `airflow.pool` of these files to one Airflow pool that has one slot"
+        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +108,19 @@ def lake_files(folder: Path) -> list[LakeFile | BrokenFile]:
             reason = f"{other.path.name} has the DAG {file.dag_id} already: rename one of them"
             file = BrokenFile(path, f"{file.dag_id}.{path.suffix[1:]}", reason)
         files[file.dag_id] = file
-    return list(files.values())
+    return [_with_rivals(file, files.values()) for file in files.values()]
+
+
+def _with_rivals(
+    file: LakeFile | BrokenFile, files: Iterable[LakeFile | BrokenFile]
+) -> LakeFile | BrokenFile:
+    if isinstance(file, BrokenFile) or file.place is None:
+        return file
+    others = [
+        each for each in files if isinstance(each, LakeFile) and each is not file and each.place == file.place
+    ]
+    rivals = [each.path.name for each in others if file.pool is None or each.pool != file.pool]
+    return replace(file, rivals=tuple(rivals))
 
 
 def dag_id_of(path: Path) -> str:
@@ -107,7 +145,7 @@ def read_lake_file(path: Path) -> LakeFile | BrokenFile:
         return _understood(path, content)
     except yaml.YAMLError as error:
         return BrokenFile(path, dag_id_of(path), f"it is not valid YAML: {_at(error)}")
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, RecursionError) as error:
         return BrokenFile(path, dag_id_of(path), f"it cannot be read ({type(error).__name__})")
     except ValueError as error:
         return BrokenFile(path, dag_id_of(path), str(error))
@@ -124,33 +162,30 @@ def _understood(path: Path, content: object) -> LakeFile:
     block = _mapping(top.get("airflow") or {}, "airflow")
     if unknown := sorted(set(map(str, block)) - set(KEYS)):
         raise ValueError(f"airflow.{unknown[0]} is not known: write one of {', '.join(KEYS)}")
+    settings = dict(_block(block))
+    _check_platform(settings)
     return LakeFile(
         path=path,
         dag_id=dag_id_of(path),
         lake=_text(top, "lake", required=True) or "",
         tables=tuple(_table_names(top.get("tables"))),
         results=_literal(_place_of(top.get("results"))),
+        place=_normal(_place_of(top.get("results"))),
         s3=_mapping(top.get("s3") or {}, "s3"),
-        **dict(_block(block)),
+        **settings,
     )
 
 
 def _block(block: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the settings of the block `airflow` that are given; the others keep their defaults."""
-    for name in ("schedule", "owner", "connection", "status"):
+    for name in ("schedule", "owner", "connection", "status", "pool"):
         if (text := _text(block, name, "airflow.")) is not None:
             yield name, text
     for name in [name for name in ("tags", "assets") if block.get(name) is not None]:
         yield name, tuple(_texts(block[name], f"airflow.{name}"))
-    if block.get("retries") is not None:
-        yield "retries", _whole(block["retries"])
-    if (delay := _text(block, "retry_delay", "airflow.")) is not None:
-        yield "retry_delay", _duration(delay)
-    if (when := _text(block, "reconcile", "airflow.")) is not None:
-        yield "reconcile", _one_of(RECONCILE, when, "airflow.reconcile")
-    if block.get("spark_conf") is not None:
-        settings = _mapping(block["spark_conf"], "airflow.spark_conf")
-        yield "spark_conf", {str(name): _setting(value) for name, value in settings.items()}
+    for name, parse in _PARSERS.items():
+        if block.get(name) is not None:
+            yield name, parse(block)
 
 
 def _mapping(value: object, name: str) -> Mapping[str, Any]:
@@ -184,6 +219,40 @@ def _one_of(known: Sequence[str], value: str, name: str) -> str:
     return value
 
 
+def _conditions(values: object) -> tuple[str, ...]:
+    names = tuple(values) if isinstance(values, list) else ()
+    if not names or any(name not in CONDITIONS for name in names) or (NEVER in names and len(names) > 1):
+        known = ", ".join(name for name in CONDITIONS if name != NEVER)
+        raise ValueError(f"airflow.fail_on must be a list of {known}, or [{NEVER}]")
+    return names
+
+
+def _run_on(block: Mapping[str, Any]) -> RunOn:
+    if unknown := sorted(set(map(str, block)) - set(RUN_ON_KEYS)):
+        raise ValueError(f"airflow.run_on.{unknown[0]} is not known: write one of {', '.join(RUN_ON_KEYS)}")
+    name = "airflow.run_on."
+    kind = _one_of(tuple(PLATFORMS), _text(block, "kind", name, required=True) or "", f"{name}kind")
+    platform = PLATFORMS[kind]
+    jobs = _text(block, "jobs", name, required=platform.has_jobs) or ""
+    lake_file = _text(block, "lake_file", name, required=True) or ""
+    arguments = _mapping(block.get("arguments") or {}, "airflow.run_on.arguments")
+    if missing := [name for name in platform.needs if name not in arguments]:
+        raise ValueError(f"airflow.run_on.arguments needs {missing[0]} for {kind}")
+    return RunOn(kind, jobs, lake_file, arguments)
+
+
+def _check_platform(settings: Mapping[str, Any]) -> None:
+    on: RunOn | None = settings.get("run_on")
+    if on is None:
+        return
+    if settings.get("status") is None:
+        raise ValueError("airflow.run_on needs airflow.status: a folder that the platform and Airflow reach")
+    if settings.get("spark_conf") and not takes_conf(on):
+        raise ValueError(
+            f"airflow.spark_conf does not reach {on.kind}: set it where the platform starts Spark"
+        )
+
+
 def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError("airflow.retries must be a whole number, 0 or more")
@@ -195,6 +264,10 @@ def _duration(text: str) -> timedelta:
     if match is None:
         raise ValueError("airflow.retry_delay must be a duration such as 5m")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _settings(block: object) -> dict[str, str]:
+    return {str(name): _setting(value) for name, value in _mapping(block, "airflow.spark_conf").items()}
 
 
 def _setting(value: object) -> str:
@@ -210,7 +283,24 @@ def _literal(value: object) -> str | None:
     return value.rstrip("/") if isinstance(value, str) and "${" not in value else None
 
 
+def _normal(place: object) -> str | None:
+    """Return a location without differences that name the same place."""
+    return re.sub(r"^s3[an]://", "s3://", place).rstrip("/") if isinstance(place, str) else None
+
+
 def _table_names(tables: object) -> Iterator[str]:
     for entry in tables if isinstance(tables, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("name"), str):
             yield entry["name"]
+
+
+_PARSERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "retries": lambda block: _whole(block["retries"]),
+    "retry_delay": lambda block: _duration(_text(block, "retry_delay", "airflow.") or ""),
+    "reconcile": lambda block: _one_of(
+        RECONCILE, _text(block, "reconcile", "airflow.") or "", "airflow.reconcile"
+    ),
+    "fail_on": lambda block: _conditions(block["fail_on"]),
+    "spark_conf": lambda block: _settings(block["spark_conf"]),
+    "run_on": lambda block: _run_on(_mapping(block["run_on"], "airflow.run_on")),
+}

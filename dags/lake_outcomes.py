@@ -1,9 +1,12 @@
 """Defines the command of each task of a DAG, and judges its status file. Pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
+from lake_fail_on import FAILED, PUBLISHED, not_judged, notes, reasons, rule_of
 from lake_files import LakeFile
 
 Action = Literal["go on", "skip", "retry", "fail"]
@@ -13,19 +16,20 @@ Action = Literal["go on", "skip", "retry", "fail"]
 class Step:
     """A command of lakeaudit; after the exit codes `fine` the DAG continues.
 
-    `job` is its application in jobs/, if that has another name.
+    `job` is its application in jobs/, if that has another name. A command that is `small` needs no Spark.
     """
 
     name: str
     does: str
     fine: tuple[int, ...]
     job: str = ""
+    small: bool = False
 
 
-DOCTOR = Step("doctor", "checks everything that the audit needs", (0, 3))
+DOCTOR = Step("doctor", "checks everything that the audit needs", (0, 3), small=True)
 AUDIT = Step("audit", "audits, publishes the results, and sends alerts", (0, 1, 3))
-ALERT = Step("alert", "sends alerts that could not be sent before", (0,))
-REPORT = Step("report", "writes report.html to the folder of the results", (0,))
+ALERT = Step("alert", "sends alerts that could not be sent before", (0,), small=True)
+REPORT = Step("report", "writes report.html to the folder of the results", (0,), small=True)
 PLAN = Step("plan", "plans repairs of open discrepancies, and changes nothing", (0,), "reconcile")
 APPLY = Step("apply", "carries out the approved plan", (0, 3), "reconcile")
 
@@ -36,16 +40,50 @@ class Verdict:
 
     action: Action
     words: str
+    note: str = ""
+    """Findings and gaps after which the task is green."""
 
 
-def arguments(step: Step, lake: LakeFile, params: Mapping[str, Any], status: str) -> list[str]:
-    """Return the arguments of `lakeaudit STEP`; `params` are those of the DAG run.
+@dataclass(frozen=True)
+class DagRun:
+    """The DAG run of a task.
 
-    An audit with findings ends like one without (`--fail-on never`): findings do not fail the task.
+    Attributes:
+        clears: how often a person has cleared the run or one of its tasks.
+        backfilled_at: end of the data interval, if the run is part of a backfill.
+    """
+
+    dag_id: str
+    run_id: str
+    params: Mapping[str, Any]
+    clears: int = 0
+    backfilled_at: str | None = None
+
+    @property
+    def audit_id(self) -> str:
+        """Return the run id of the audit: a retry has the same one, a cleared task a new one."""
+        digest = sha256(f"{self.dag_id}\n{self.run_id}\n{self.clears}".encode()).hexdigest()[:8]
+        readable = re.sub(r"[^A-Za-z0-9._-]", "-", f"{self.dag_id}.{self.run_id}")
+        return f"{readable[:110]}-{digest}"
+
+    @property
+    def as_of(self) -> str | None:
+        """Return the time at which the lake is judged; None: now."""
+        return self.params.get("as_of") or self.backfilled_at
+
+
+def arguments(step: Step, lake: LakeFile, run: DagRun, status: str) -> list[str]:
+    """Return the arguments of `lakeaudit STEP`.
+
+    An audit with findings exits like one without (`--fail-on never`): a cluster repeats a driver that exits with 1.
+    The status file says what the findings mean for the task.
     """
     options: list[str] = []
+    params = run.params
     if step is AUDIT:
-        options = ["--fail-on", "never", *_repeated("--table", params.get("tables"))]
+        options = ["--run-id", run.audit_id, "--fail-on", "never"]
+        options += ["--as-of", run.as_of] if run.as_of else []
+        options += _repeated("--table", params.get("tables"))
         options += ["--live"] if params.get("live") else []
         options += _repeated("--partition", params.get("partitions"))
     if step is REPORT:
@@ -82,23 +120,49 @@ def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
     return [word for value in values or () for word in (option, value)]
 
 
-def judge(step: Step, status: Mapping[str, Any] | None, failure: str | None) -> Verdict:
+def judge(
+    step: Step,
+    status: Mapping[str, Any] | None,
+    failure: str | None,
+    fail_on: Sequence[str],
+    *,
+    last_try: bool = False,
+) -> Verdict:
     """Return what a status file means for the task.
 
     Args:
         step: the command that ran.
         status: the status file, None if there is none.
-        failure: the error of spark-submit, None if it succeeded.
+        failure: the error of the process, None if it succeeded.
+        fail_on: the conditions on which an audit fails.
+        last_try: whether no retry is left.
     """
     code = status.get("exit_code") if status else None
     if status is None or code is None:
         return _without_exit_code(step, status, failure)
     words = f"{step.name} ended with exit code {code}: {_summary(status)}"
+    if step is AUDIT:
+        return _judge_audit(status, words, fail_on, last_try=last_try)
     if step is PLAN and code in step.fine and not status.get("steps"):
         return Verdict("skip", words)
     if code in step.fine:
         return Verdict("go on", words)
     return Verdict("retry" if status.get("retry") else "fail", words)
+
+
+def _judge_audit(status: Mapping[str, Any], words: str, fail_on: Sequence[str], *, last_try: bool) -> Verdict:
+    failed = status["exit_code"] not in AUDIT.fine
+    if failed and status.get("retry") and (FAILED in fail_on or not last_try):
+        return Verdict("retry", words)
+    serious = list(reasons(status, fail_on))
+    if serious or (failed and FAILED in fail_on):
+        return Verdict("fail", "; ".join([*serious, words, f"`airflow.fail_on`: {rule_of(fail_on)}"]))
+    return Verdict("go on", words, "; ".join([*([words] if failed else []), *notes(status)]))
+
+
+def is_published(outcome: Mapping[str, Any] | None) -> bool:
+    """Return whether the audit with this outcome has published its results."""
+    return outcome is not None and outcome.get("status") in PUBLISHED
 
 
 def _without_exit_code(step: Step, status: Mapping[str, Any] | None, failure: str | None) -> Verdict:
@@ -121,11 +185,5 @@ def _summary(status: Mapping[str, Any]) -> str:
         return str(line)
     severities = status.get("severities") or {}
     counts = ", ".join(f"{number} {severity}" for severity, number in severities.items()) or "no finding"
-    return f"{_not_judged(status)}{status.get('status', '')}, {counts}".lstrip(", ")
-
-
-def _not_judged(status: Mapping[str, Any]) -> str:
-    """Return how many tables of an audit could not be judged, for the text before its findings."""
-    content = [axes.get("content") or {} for axes in (status.get("coverage") or {}).values()]
-    blind = sum(each.get("status") == "partial" and not each.get("decided_share") for each in content)
-    return f"{blind} of {len(content)} tables could not be judged; " if blind else ""
+    gaps = f"{line}; " if (line := not_judged(status)) else ""
+    return f"{gaps}{status.get('status', '')}, {counts}".lstrip(", ")

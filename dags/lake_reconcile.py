@@ -6,6 +6,7 @@ A lake changes only by a plan that somebody has approved. A plan without steps s
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -13,9 +14,13 @@ from airflow.sdk import DAG, Param, get_parsing_context
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
 
-from lake_files import ON_DISCREPANCIES, PREFIX, LakeFile, lake_files
+from lake_broken import broken_dag
+from lake_events import discrepancies
+from lake_fail_on import FAILED
+from lake_files import ON_DISCREPANCIES, PREFIX, BrokenFile, LakeFile, lake_files
 from lake_outcomes import APPLY, AUDIT, PLAN
-from lake_steps import APPROVAL, CHECKOUT, LakeStep, discrepancies
+from lake_platforms import lake_step
+from lake_steps import APPROVAL, CHECKOUT
 
 CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
 RECONCILES = "lake_reconcile_"
@@ -39,7 +44,7 @@ only an audit resolves discrepancies. docs/reconcile.md describes the steps of a
 def reconcile_dag(lake: LakeFile) -> DAG:
     """Return the reconcile DAG of a lake."""
     with DAG(
-        f"{RECONCILES}{lake.dag_id.removeprefix(PREFIX)}",
+        _dag_id(lake),
         description=f"Repairs findings of audits in the lake {lake.lake}, after a person's approval",
         doc_md=DOC.format(file=lake.path.name),
         schedule=[discrepancies(lake)] if lake.reconcile == ON_DISCREPANCIES else None,
@@ -51,12 +56,18 @@ def reconcile_dag(lake: LakeFile) -> DAG:
         params=_params(lake),
         default_args={"owner": lake.owner, "retries": lake.retries, "retry_delay": lake.retry_delay},
     ) as dag:
-        plan = LakeStep(lake=lake, step=PLAN)
+        plan = lake_step(lake=lake, step=PLAN)
         approve = ApprovalOperator(
             task_id=APPROVAL, subject=SUBJECT.format(lake=lake.lake), body=BODY, retries=0
         )
-        plan >> approve >> LakeStep(lake=lake, step=APPLY) >> LakeStep(lake=lake, step=AUDIT)
+        # findings that the plan leaves are the matter of the audit DAG
+        audit = lake_step(lake=replace(lake, fail_on=(FAILED,)), step=AUDIT)
+        plan >> approve >> lake_step(lake=lake, step=APPLY) >> audit
     return dag
+
+
+def _dag_id(lake: LakeFile) -> str:
+    return f"{RECONCILES}{lake.dag_id.removeprefix(PREFIX)}"
 
 
 def _params(lake: LakeFile) -> dict[str, Param]:
@@ -81,10 +92,17 @@ def _params(lake: LakeFile) -> dict[str, Param]:
 def dags(folder: Path, dag_id: str | None) -> Iterator[DAG]:
     """Yield the DAGs of a folder; for a running task only its own. The audit DAG of a broken file reports it."""
     for file in lake_files(folder):
-        if isinstance(file, LakeFile) and file.reconcile is not None:
-            dag = reconcile_dag(file)
-            if dag_id in (None, dag.dag_id):
-                yield dag
+        if isinstance(file, LakeFile) and file.reconcile is not None and dag_id in (None, _dag_id(file)):
+            yield _dag_of(file)
+
+
+def _dag_of(lake: LakeFile) -> DAG:
+    try:
+        dag = reconcile_dag(lake)
+        dag.validate()
+    except Exception as error:  # noqa: BLE001 - such as a tag that is too long
+        return broken_dag(BrokenFile(lake.path, _dag_id(lake), f"Airflow cannot use it: {error}"))
+    return dag
 
 
 for _dag in dags(CONF, get_parsing_context().dag_id):

@@ -1,19 +1,22 @@
-"""Runs one lakeaudit command by spark-submit as a task, and judges it by its status file.
+"""Runs one lakeaudit command as a task, and judges it by its status file.
 
-In cluster modes exit codes are lost, and in client mode they do not separate findings from all failures.
+In cluster modes exit codes are lost, and in client mode they do not separate findings from all failures. A small
+command runs without Spark on a worker that has lakeaudit, unless the driver runs on a cluster: only there it can check
+the access of the audit.
 """
 
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, AssetAlias, BaseHook
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -23,12 +26,28 @@ from airflow.sdk.exceptions import (
 
 from lake_check import read_s3
 from lake_files import LakeFile
-from lake_gate import table_asset
-from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, judge, table_events
+from lake_outcomes import (
+    APPLY,
+    AUDIT,
+    DOCTOR,
+    PLAN,
+    REPORT,
+    DagRun,
+    Step,
+    Verdict,
+    apply_arguments,
+    arguments,
+    is_published,
+    judge,
+    table_events,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
 """The spark-submit that `make install` writes, with the settings of this checkout."""
+
+PYTHON = CHECKOUT / ".venv" / "bin" / "python"
+"""The Python with lakeaudit that `make install` sets up."""
 
 APPROVAL = "approve"
 """The task in which a person approves or rejects a plan."""
@@ -43,69 +62,130 @@ PLAN_FIELDS = (
     "exit_code",
     "verdict",
 )
-AUDIT_FIELDS = ("run_id", "status", "exit_code", "findings", "severities", "states")
+AUDIT_FIELDS = (
+    "run_id",
+    "status",
+    "exit_code",
+    "findings",
+    "severities",
+    "unaccepted",
+    "coverage_lost",
+    "states",
+)
+NOTE = "note"
+"""Key of the XCom with the findings and gaps after which a task is green: Airflow lets no task write its own note."""
+ERRORS: Mapping[str, type[AirflowException]] = {
+    "fail": AirflowFailException,
+    "retry": AirflowException,
+    "skip": AirflowSkipException,
+}
+"""How a task ends that does not succeed."""
 
 
-class LakeStep(SparkSubmitOperator):
-    """One step of a lake's DAG."""
+class LakeTask:
+    """Runs one command of a lake by an operator of Airflow, its other base class, and judges it by its status file."""
+
+    lake: LakeFile
+    step: Step
+    log: Any
+
+    def execute(self, context: Any) -> dict[str, Any] | None:
+        """Run the command, wait, and end as the status file requires; the outcome goes to XCom."""
+        ti = context["ti"]
+        if self.step is REPORT:
+            audit_outcome(ti)
+        self._prepare()
+        with _status_place(self.lake, context) as place:
+            failure = self._run(context, self._arguments(context, place)[1:])
+            status = _read(place, self.lake)
+        last_try = ti.try_number > ti.max_tries
+        verdict = judge(self.step, status, failure, self.lake.fail_on, last_try=last_try)
+        return self._end(verdict, self._outcome(status or {}), ti)
+
+    def _prepare(self) -> None:
+        """Check the settings of Airflow."""
+
+    def _run(self, context: Any, options: list[str]) -> str | None:
+        """Run the command with the arguments that follow the lake file; return the error, None if it succeeded."""
+        raise NotImplementedError
+
+    def _end(self, verdict: Verdict, outcome: dict[str, Any] | None, ti: Any) -> dict[str, Any] | None:
+        """End the task as the verdict requires, with its outcome and its note in XCom."""
+        if verdict.action == "fail" and outcome is not None:
+            ti.xcom_push(key="return_value", value=outcome)  # a task that fails returns nothing
+        if (error := ERRORS.get(verdict.action)) is not None:
+            raise error(verdict.words)
+        self.log.info("%s", verdict.words)
+        if note := verdict.note or (self.lake.pool_note if self.step is DOCTOR else ""):
+            self.log.warning("%s", note)
+            ti.xcom_push(key=NOTE, value=note)
+        return outcome
+
+    def _arguments(self, context: Any, status: str) -> list[str]:
+        if self.step is not APPLY:
+            return arguments(self.step, self.lake, _dag_run(context), status)
+        plan, approved = (context["ti"].xcom_pull(task_ids=name) or {} for name in (PLAN.name, APPROVAL))
+        return apply_arguments(self.lake, plan, approved, status)
+
+    def _outcome(self, status: dict[str, Any]) -> dict[str, Any] | None:
+        if self.step in (PLAN, APPLY):
+            return {name: status.get(name) for name in PLAN_FIELDS}
+        if self.step is not AUDIT:
+            return None
+        answers, left_out = table_events(status)
+        fields = {name: status.get(name) for name in AUDIT_FIELDS}
+        return {**fields, "answers": answers, "answers_left_out": left_out}
+
+
+class LakeStep(LakeTask, SparkSubmitOperator):
+    """One step of a lake's DAG, by spark-submit or as a plain program."""
 
     def __init__(self, *, lake: LakeFile, step: Step, **options: Any) -> None:
         binary = str(PREPARED) if PREPARED.is_file() else shutil.which("spark-submit") or "spark-submit"
         super().__init__(
             task_id=step.name,
             doc=f"lakeaudit {step.name} {step.does}",
-            application=str(CHECKOUT / "jobs" / f"{step.job or step.name}.py"),
-            name=f"lakeaudit {step.name} {lake.lake}",
+            application=_application(step),
+            name=job_name(lake, step),
             conn_id=lake.connection,
             conf=dict(lake.spark_conf),
             spark_binary=binary,
             durable=False,  # a successful job may need a retry: the status file decides
+            pool=lake.pool,
             **options,
         )
         self.lake = lake
         self.step = step
+        self.on_cluster = False
+        self.process: SubprocessHook | None = None
 
-    def execute(self, context: Any) -> dict[str, Any] | None:
-        """Submit, wait, and end as the status file requires; the outcome goes to XCom and the asset."""
-        on_cluster = self._on_cluster()
-        if on_cluster:
+    def on_kill(self) -> None:
+        """End the command."""
+        if self.process is not None:
+            self.process.send_sigterm()
+        else:
+            super().on_kill()
+
+    def _prepare(self) -> None:
+        self.on_cluster = self._driver_is_elsewhere()
+        if self.on_cluster:
             self.files = str(self.lake.path)
-        with _status_place(self.lake, context) as place:
-            file, *options = self._arguments(context, place)
-            self.application_args = self._before(self.lake.path.name if on_cluster else file) + options
-            failure = self._submit(context)
-            status = _read(place, self.lake)
-        verdict = judge(self.step, status, failure)
-        if verdict.action == "fail":
-            raise AirflowFailException(verdict.words)
-        if verdict.action == "retry":
-            raise AirflowException(verdict.words)
-        if verdict.action == "skip":
-            raise AirflowSkipException(verdict.words)
-        self.log.info("%s", verdict.words)
-        return self._publish_outcome(status or {}, context)
 
-    def _arguments(self, context: Any, status: str) -> list[str]:
-        if self.step is not APPLY:
-            return arguments(self.step, self.lake, context["params"], status)
-        plan, approved = (context["ti"].xcom_pull(task_ids=name) or {} for name in (PLAN.name, APPROVAL))
-        return apply_arguments(self.lake, plan, approved, status)
-
-    def _before(self, lake_file: str) -> list[str]:
-        """Return the arguments up to the lake file."""
-        if self.step is APPLY:
-            return ["apply", "--lake", lake_file]
-        return ["plan", lake_file] if self.step is PLAN else [lake_file]
-
-    def _submit(self, context: Any) -> str | None:
-        """Submit, and return the error; None if it succeeded."""
+    def _run(self, context: Any, options: list[str]) -> str | None:
+        file = self.lake.path.name if self.on_cluster else str(self.lake.path)
+        self.application_args = [*words_before(self.step), file, *options]
+        program = _program(self.step) if self.step.small and not self.on_cluster else ()
         try:
-            super().execute(context)
+            if not program:
+                SparkSubmitOperator.execute(self, context)
+                return None
+            self.process = SubprocessHook()
+            code = self.process.run_command([*program, *self.application_args]).exit_code
         except AirflowException as error:
-            return str(error).splitlines()[0][:500]
-        return None
+            return first_line(error)
+        return f"exit code {code}" if code else None
 
-    def _on_cluster(self) -> bool:
+    def _driver_is_elsewhere(self) -> bool:
         """Return whether the driver runs elsewhere; fail without a connection, where Airflow would use `yarn`."""
         name = self.lake.connection
         try:
@@ -124,41 +204,50 @@ class LakeStep(SparkSubmitOperator):
             )
         return bool(mode == "cluster")
 
-    def _publish_outcome(self, status: dict[str, Any], context: Any) -> dict[str, Any] | None:
-        if self.step not in (AUDIT, PLAN, APPLY):
-            return None
-        if self.step is not AUDIT:
-            return {name: status.get(name) for name in PLAN_FIELDS}
-        outcome = {name: status.get(name) for name in AUDIT_FIELDS}
-        for asset in self.outlets:
-            if isinstance(asset, AssetAlias):
-                self._publish_tables(status, context["outlet_events"][asset])
-            else:
-                context["outlet_events"][asset].extra = outcome
-        return outcome
 
-    def _publish_tables(self, status: dict[str, Any], events: Any) -> None:
-        """Add an event for the asset of each table that the audit judged."""
-        answers, left_out = table_events(status)
-        for name, answer in answers.items():
-            events.add(table_asset(self.lake.lake, name), extra=answer)
-        if left_out:
-            self.log.warning("%s more tables of airflow.assets have no event: there are too many", left_out)
+def job_name(lake: LakeFile, step: Step) -> str:
+    """Return the name of a command for people."""
+    return f"lakeaudit {step.name} {lake.lake}"
 
 
-def discrepancies(lake: LakeFile) -> Asset:
-    """Return the asset that signals a change of the ledger to other DAGs."""
-    name = f"{lake.dag_id}.discrepancies"
-    if lake.results is None:
-        return Asset(name)
-    return Asset(
-        name, uri=f"{lake.results}/discrepancies?lake={lake.lake}"
-    )  # several lakes may share a place
+def words_before(step: Step) -> list[str]:
+    """Return the arguments before the lake file."""
+    if step is APPLY:
+        return ["apply", "--lake"]
+    return ["plan"] if step is PLAN else []
 
 
-def outlets(lake: LakeFile) -> list[Asset | AssetAlias]:
-    """Return what an audit updates: the asset of the ledger, and the assets of single tables by an alias."""
-    return [discrepancies(lake), *([AssetAlias(f"{lake.dag_id}.tables")] if lake.assets else [])]
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of an operator."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:500]
+
+
+def audit_outcome(ti: Any) -> dict[str, Any]:
+    """Return the outcome of the task `audit`; skip the task if this DAG run has published no audit."""
+    outcome: dict[str, Any] | None = ti.xcom_pull(task_ids=AUDIT.name)
+    if outcome is None or not is_published(outcome):
+        raise AirflowSkipException("this DAG run has published no audit")
+    return outcome
+
+
+def _dag_run(context: Any) -> DagRun:
+    run = context["dag_run"]
+    end = run.data_interval_end if run.run_type == "backfill" else None
+    return DagRun(
+        run.dag_id, run.run_id, context["params"], run.clear_number or 0, end.isoformat() if end else None
+    )
+
+
+def _application(step: Step) -> str:
+    return str(CHECKOUT / "jobs" / f"{step.job or step.name}.py")
+
+
+def _program(step: Step) -> tuple[str, ...]:
+    """Return the command of a step without Spark; empty if this worker has no lakeaudit."""
+    if PYTHON.is_file():
+        return str(PYTHON), _application(step)
+    program = shutil.which("lakeaudit")
+    return (program, step.name) if program else ()
 
 
 @contextmanager

@@ -17,11 +17,14 @@ from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
 
 import requests
 
+from lake_files import LakeFile, lake_files
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 AIRFLOW = CHECKOUT / ".venv-airflow" / "bin" / "airflow"
 PORT = 8080
 PATIENCE = 180
 """Seconds until Airflow has to respond."""
+DEMO = "lake_audit_demo"
 
 
 class CannotServe(Exception):
@@ -42,6 +45,9 @@ def main(arguments: list[str]) -> int:
         with ExitStack() as stack:
             conf, home = _lakes(arguments, stack)
             service = stack.enter_context(airflow_served(airflow_env(conf, home)))
+            create_pools(service, conf)
+            if not arguments:
+                start_run(service, DEMO)
             print(f"Airflow: {service.url}/dags   lake files: {conf}   Ctrl-C ends it", flush=True)
             signal.pause()
     except KeyboardInterrupt:
@@ -113,6 +119,48 @@ def airflow_served(env: Mapping[str, str]) -> Iterator[Service]:
         _end(process)
 
 
+def create_pools(service: Service, conf: Path) -> None:
+    """Create the pools that the lake files name, each with one slot; a pool that exists is not changed."""
+    files = [file for file in lake_files(conf) if isinstance(file, LakeFile)]
+    for pool in sorted({file.pool for file in files if file.pool}):
+        _post(f"{service.url}/api/v2/pools", {"name": pool, "slots": 1}, (201, 409))
+
+
+def start_run(service: Service, dag_id: str) -> None:
+    """Start a DAG as soon as Airflow knows it; by its schedule it would wait for the next full hour.
+
+    Raises:
+        CannotServe: Airflow does not know the DAG in time.
+    """
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if _post(f"{service.url}/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None}, (200, 404)) == 200:
+            return
+        time.sleep(1)
+    raise CannotServe(f"Airflow has no DAG {dag_id} after {PATIENCE} s")
+
+
+def _post(url: str, body: object, expected: tuple[int, ...]) -> int:
+    """Send a request, and return the status of the answer.
+
+    Raises:
+        CannotServe: there is no answer, or it has another status than the expected ones.
+    """
+    try:
+        response = _session().post(url, json=body, timeout=60)
+    except requests.RequestException as error:
+        raise CannotServe(f"{url}: {error}") from error
+    if response.status_code not in expected:
+        raise CannotServe(f"{url}: {response.status_code} {response.text[:500]}")
+    return response.status_code
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # a proxy cannot reach this machine
+    return session
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) != 0
@@ -132,8 +180,7 @@ def _free_ports(*ports: int) -> list[int]:
 
 def _wait_until_healthy(process: "Popen[bytes]", url: str, log: Path) -> None:
     """Wait until all parts of Airflow are healthy."""
-    session = requests.Session()
-    session.trust_env = False  # a proxy cannot reach this machine
+    session = _session()
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if process.poll() is not None:

@@ -58,4 +58,5 @@ def test_every_command_of_the_guide(tmp_path: Path) -> None:
     sh(tmp_path, f"{AIRFLOW} db migrate", env)
     said = sh(tmp_path, f"{AIRFLOW} dags test lake_audit_my-lake", {**os.environ, **env})
     assert "audit ended with exit code 0: complete, 1 critical" in said
+    assert "1 accepted finding" in said, "the baseline of step 6"
     assert (tmp_path / "my-results" / "report.html").is_file()

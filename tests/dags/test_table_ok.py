@@ -178,7 +178,7 @@ def test_the_gate_waits_opens_and_closes(service: Service, home: Path) -> None:
     assert final_state(service, PIPELINE, first) == "success"
 
     next((home / "lake" / "orders").glob("*.parquet")).unlink()
-    assert final_state(service, AUDIT, start(service, AUDIT)) == "success"
+    assert final_state(service, AUDIT, start(service, AUDIT)) == "failed", "it is red, and updates the asset"
     last = max(events(service), key=lambda event: str(event["timestamp"]))
     assert (last["extra"]["answer"], last["extra"]["open"]) == ("discrepancies", {"critical": 1})
     second = run_of_asset(service, 1)

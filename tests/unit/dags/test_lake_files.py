@@ -10,6 +10,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.config.file import Airflow
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "conf" / "example.yaml"
+CONDITIONS = "critical, error, warning, info, coverage_lost, failed"
 PLAIN = "lake: shop\nresults: s3://audit/shop/\ntables: [{name: a.b}, {name: c}, {location: x}, 7]\n"
 
 
@@ -20,7 +21,12 @@ def read(folder: Path, text: str, name: str = "shop.yaml") -> LakeFile | BrokenF
 
 def test_a_file_that_says_nothing_of_airflow(tmp_path: Path) -> None:
     assert read(tmp_path, PLAIN) == LakeFile(
-        tmp_path / "shop.yaml", "lake_audit_shop", "shop", ("a.b", "c"), "s3://audit/shop"
+        tmp_path / "shop.yaml",
+        "lake_audit_shop",
+        "shop",
+        ("a.b", "c"),
+        "s3://audit/shop",
+        place="s3://audit/shop",
     )
 
 
@@ -37,12 +43,15 @@ airflow:
   status: s3://audit/status/
   spark_conf: {{spark.executor.memory: 4g, spark.executor.cores: 4, spark.speculation: false}}
   assets: [a.b, "sales.*"]
+  fail_on: [error, failed]
+  pool: audits
 """
     found = read(tmp_path, text)
     assert isinstance(found, LakeFile)
     assert (found.schedule, found.owner, found.tags) == ("0 5 * * *", "data", ("shop", "nightly"))
     assert (found.connection, found.retries, found.retry_delay) == ("yarn", 0, timedelta(seconds=90))
     assert found.assets == ("a.b", "sales.*")
+    assert (found.fail_on, found.pool) == (("error", "failed"), "audits")
     assert (found.status, found.s3) == ("s3://audit/status/", {"endpoint": "http://x", "path_style": True})
     assert found.spark_conf == {
         "spark.executor.memory": "4g", "spark.executor.cores": "4", "spark.speculation": "false",
@@ -93,7 +102,24 @@ def test_the_example_is_read_as_it_is_explained() -> None:
             "lake: x\nairflow: {reconcile: always}",
             "airflow.reconcile must be one of manual, on_discrepancies",
         ),
+        *(
+            (
+                f"lake: x\nairflow: {{fail_on: {value}}}",
+                f"airflow.fail_on must be a list of {CONDITIONS}, or [never]",
+            )
+            for value in (
+                "critical",
+                "[]",
+                "[Critical]",
+                "[never, critical]",
+                "[1]",
+                "[[critical]]",
+                "{critical: 1}",
+            )
+        ),
+        ("lake: x\nairflow: {pool: [x]}", "airflow.pool must be a text that is not empty"),
         ("lake: x\ns3: x", "s3 must be a mapping"),
+        ("[" * 20_000, "it is not valid YAML"),
     ],
 )
 def test_a_file_that_no_dag_can_be_made_of(tmp_path: Path, text: str, reason: str) -> None:
@@ -152,3 +178,38 @@ def test_a_file_that_was_taken_away() -> None:
     left = removed_lake_file(Path("/conf"), "lake_audit_shop")
     assert left.path == Path("/conf/shop.yaml")
     assert left.reason == "the lake file was removed: restore it, or delete the DAG lake_audit_shop"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rivals"),
+    [
+        ("results: s3://a/x", "results: s3://a/x/", True),
+        ("results: s3://a/x", "results: {location: s3a://a/x}", True),
+        ("results: s3://a/x", "results: s3://a/y", False),
+        ("results: ${PLACE}", "results: ${PLACE}", True),
+        ("results: 7", "results: 7", False),
+        ("results: s3://a/x\nairflow: {pool: p}", "results: s3://a/x\nairflow: {pool: p}", False),
+        ("results: s3://a/x\nairflow: {pool: p}", "results: s3://a/x\nairflow: {pool: q}", True),
+        ("results: s3://a/x\nairflow: {pool: p}", "results: s3://a/x", True),
+    ],
+)
+def test_two_lakes_with_the_same_results_need_one_pool(
+    tmp_path: Path, first: str, second: str, rivals: bool
+) -> None:
+    for name, text in {
+        "a.yaml": first,
+        "b.yaml": second,
+        "c.yaml": "results: s3://a/c",
+        "d.yaml": "[",
+    }.items():
+        (tmp_path / name).write_text(f"lake: x\n{text}\n")
+    notes = {file.path.name: file.pool_note for file in lake_files(tmp_path) if isinstance(file, LakeFile)}
+    note = (
+        "{} write to the same results, and only one audit at a time can: set `airflow.pool` of these files to one "
+        "Airflow pool that has one slot"
+    )
+    assert notes == {
+        "a.yaml": note.format("b.yaml and a.yaml") if rivals else "",
+        "b.yaml": note.format("a.yaml and b.yaml") if rivals else "",
+        "c.yaml": "",
+    }

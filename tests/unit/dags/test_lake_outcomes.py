@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lake_fail_on import DEFAULT, FAILED
 from lake_files import LakeFile
 from lake_outcomes import (
     ALERT,
@@ -13,29 +14,37 @@ from lake_outcomes import (
     DOCTOR,
     PLAN,
     REPORT,
+    DagRun,
     Step,
+    Verdict,
     apply_arguments,
     arguments,
+    is_published,
     judge,
     table_events,
 )
+from lakeaudit.cli.options import run_id_of
 
 LAKE = LakeFile(Path("/conf/shop.yaml"), "lake_audit_shop", "shop", ("a", "b"), None)
-NOTHING = {"tables": [], "live": False, "partitions": []}
+NOTHING = {"tables": [], "live": False, "partitions": [], "as_of": None}
+RUN_ID = "scheduled__2026-11-21T05:00:00+00:00"
+AUDIT_ID = "lake_audit_shop.scheduled__2026-11-21T05-00-00-00-00-ID"
+NIGHTLY = ["--run-id", AUDIT_ID, "--fail-on", "never"]
 
 
 @pytest.mark.parametrize(
     ("step", "params", "typed"),
     [
         (DOCTOR, NOTHING, []),
-        (AUDIT, NOTHING, ["--fail-on", "never"]),
-        (AUDIT, {}, ["--fail-on", "never"]),
-        (AUDIT, {"tables": ["a", "b"]}, ["--fail-on", "never", "--table", "a", "--table", "b"]),
+        (AUDIT, NOTHING, NIGHTLY),
+        (AUDIT, {}, NIGHTLY),
+        (AUDIT, {"tables": ["a", "b"]}, [*NIGHTLY, "--table", "a", "--table", "b"]),
         (
             AUDIT,
             {"tables": ["a"], "live": True, "partitions": ["day=1", "day=2"]},
-            ["--fail-on", "never", "--table", "a", "--live", "--partition", "day=1", "--partition", "day=2"],
+            [*NIGHTLY, "--table", "a", "--live", "--partition", "day=1", "--partition", "day=2"],
         ),
+        (AUDIT, {"as_of": "2026-11-20T00:00:00Z"}, [*NIGHTLY, "--as-of", "2026-11-20T00:00:00Z"]),
         (ALERT, {"tables": ["a"], "live": True}, []),
         (REPORT, {"tables": ["a"]}, ["--in-results"]),
         (PLAN, NOTHING, ["--in-results"]),
@@ -47,8 +56,48 @@ NOTHING = {"tables": [], "live": False, "partitions": []}
     ],
 )
 def test_what_is_typed(step: Step, params: dict[str, Any], typed: list[str]) -> None:
-    words = ["/conf/shop.yaml", *typed, "--status-file", "/s.json"]
-    assert arguments(step, LAKE, params, "/s.json") == words
+    run = DagRun("lake_audit_shop", RUN_ID, params)
+    expected = [run.audit_id if word == AUDIT_ID else word for word in typed]
+    assert arguments(step, LAKE, run, "/s.json") == ["/conf/shop.yaml", *expected, "--status-file", "/s.json"]
+
+
+def test_a_retry_has_the_same_run_id_and_nothing_else_has() -> None:
+    ids = {
+        DagRun(dag_id, run_id, {}, clears).audit_id
+        for dag_id in ("lake_audit_shop", "lake_reconcile_shop")
+        for run_id in (
+            RUN_ID,
+            RUN_ID.replace(":", "-"),
+            "manual__2026-11-21",
+            "x" * 250,
+            "x" * 249,
+            "'; rm\n\x00",
+        )
+        for clears in (0, 1)
+    }
+    assert len(ids) == 24
+    assert (
+        DagRun("lake_audit_shop", RUN_ID, {}).audit_id == DagRun("lake_audit_shop", RUN_ID, NOTHING).audit_id
+    )
+    assert DagRun("lake_audit_shop", RUN_ID, {}).audit_id.startswith(AUDIT_ID.removesuffix("ID"))
+    assert {run_id_of(each) for each in ids} == ids, "lakeaudit refuses other ids"
+
+
+@pytest.mark.parametrize(
+    ("params", "backfilled_at", "as_of"),
+    [
+        (NOTHING, None, None),
+        (NOTHING, "2026-11-01T05:00:00+00:00", "2026-11-01T05:00:00+00:00"),
+        ({"as_of": "2026-10-01T00:00:00Z"}, "2026-11-01T05:00:00+00:00", "2026-10-01T00:00:00Z"),
+    ],
+)
+def test_the_time_that_is_audited(
+    params: dict[str, Any], backfilled_at: str | None, as_of: str | None
+) -> None:
+    run = DagRun("lake_audit_shop", RUN_ID, params, backfilled_at=backfilled_at)
+    assert run.as_of == as_of
+    typed = arguments(AUDIT, LAKE, run, "/s.json")
+    assert (typed[typed.index("--as-of") + 1] if "--as-of" in typed else None) == as_of
 
 
 @pytest.mark.parametrize(
@@ -74,7 +123,7 @@ def status_file(code: int | None, *, retry: bool = False, **more: Any) -> dict[s
 @pytest.mark.parametrize(
     ("step", "status", "failure", "action"),
     [
-        # findings and a part that could not be judged are told elsewhere: the audit was made
+        # without a count of findings there is no reason to fail
         (AUDIT, status_file(0), None, "go on"),
         (AUDIT, status_file(1), "exit 1", "go on"),
         (AUDIT, status_file(3), "exit 3", "go on"),
@@ -113,7 +162,7 @@ def status_file(code: int | None, *, retry: bool = False, **more: Any) -> dict[s
 def test_what_becomes_of_a_task(
     step: Step, status: dict[str, Any] | None, failure: str | None, action: str
 ) -> None:
-    assert judge(step, status, failure).action == action
+    assert judge(step, status, failure, DEFAULT).action == action
 
 
 @pytest.mark.parametrize(
@@ -154,7 +203,7 @@ def test_what_becomes_of_a_task(
     ],
 )
 def test_the_reason_of_an_outcome(status: dict[str, Any] | None, failure: str | None, words: str) -> None:
-    assert judge(AUDIT, status, failure).words.startswith(words)
+    assert judge(AUDIT, status, failure, (FAILED,)).words.startswith(words)
 
 
 @pytest.mark.parametrize(("tables", "events", "left_out"), [(0, 0, 0), (100, 100, 0), (2000, 100, 1900)])
@@ -164,3 +213,137 @@ def test_tables_with_an_event_are_bounded(tables: int, events: int, left_out: in
     assert (len(selected), others) == (events, left_out)
     assert list(selected) == sorted(answers)[:100]
     assert table_events({}) == ({}, 0)
+
+
+def audited(code: int = 0, **more: Any) -> dict[str, Any]:
+    status = {0: "complete", 1: "complete", 3: "partial", 12: "suspect"}.get(code, "failed")
+    return status_file(code, status=status, severities={}, unaccepted={}, **more)
+
+
+def counts(findings: dict[str, int], accepted: dict[str, int] | None = None) -> dict[str, Any]:
+    """Return the counts of a status file; some of the findings are accepted."""
+    left = {name: number - (accepted or {}).get(name, 0) for name, number in findings.items()}
+    return {"severities": findings, "unaccepted": {name: number for name, number in left.items() if number}}
+
+
+BLIND = {
+    "coverage": {
+        "a": {"content": {"status": "partial", "decided_share": None}},
+        "b": {"content": {"status": "complete", "decided_share": 1.0}},
+    }
+}
+NEVER = ("never",)
+GREEN, RED = "go on", "fail"
+
+
+@pytest.mark.parametrize(
+    ("status", "fail_on", "action", "note"),
+    [
+        # nothing to report
+        (audited(), DEFAULT, GREEN, ""),
+        (audited(), ("info", "coverage_lost", "failed"), GREEN, ""),
+        # findings by severity
+        (audited() | counts({"critical": 2, "info": 1}), DEFAULT, RED, ""),
+        (audited() | counts({"error": 2, "warning": 3}), DEFAULT, GREEN, "2 error, 3 warning findings"),
+        (audited() | counts({"error": 1}), ("error",), RED, ""),
+        (audited() | counts({"critical": 1}), ("error",), RED, ""),
+        (audited() | counts({"critical": 1}), ("critical", "warning"), RED, ""),
+        (audited() | counts({"warning": 1}), ("critical", "warning"), RED, ""),
+        (audited() | counts({"warning": 1}), ("error",), GREEN, "1 warning finding"),
+        (audited() | counts({"critical": 1}), ("failed", "coverage_lost"), GREEN, "1 critical finding"),
+        (audited() | counts({"critical": 1}), NEVER, GREEN, "1 critical finding"),
+        # accepted findings do not count
+        (audited() | counts({"critical": 2}, {"critical": 2}), DEFAULT, GREEN, "2 accepted findings"),
+        (audited() | counts({"critical": 2}, {"critical": 1}), DEFAULT, RED, ""),
+        (
+            audited() | counts({"critical": 1, "error": 2}, {"critical": 1}),
+            DEFAULT,
+            GREEN,
+            "2 error findings; 1 accepted finding",
+        ),
+        # an older lakeaudit on the cluster counts all findings together
+        ({**audited(), "severities": {"critical": 1}, "unaccepted": None}, DEFAULT, RED, ""),
+        # coverage
+        (audited(coverage_lost=2), DEFAULT, RED, ""),
+        (audited(coverage_lost=0), DEFAULT, GREEN, ""),
+        (audited(coverage_lost=None), DEFAULT, GREEN, ""),
+        (audited(coverage_lost=1), ("critical", "failed"), GREEN, "coverage lost in 1 table"),
+        (audited(3), DEFAULT, GREEN, "the audit is partial: not everything could be judged"),
+        (
+            audited(3, error="b could not be read whole"),
+            DEFAULT,
+            GREEN,
+            "the audit is partial: b could not be read whole",
+        ),
+        (audited(3) | BLIND, DEFAULT, GREEN, "1 of 2 tables could not be judged"),
+        (
+            audited(3) | BLIND | counts({"warning": 1}),
+            DEFAULT,
+            GREEN,
+            "1 warning finding; 1 of 2 tables could not be judged",
+        ),
+        # an audit that failed
+        (audited(11, error="gate"), DEFAULT, RED, ""),
+        (audited(12, error="inventory"), DEFAULT, RED, ""),
+        (
+            audited(11, error="gate"),
+            ("critical",),
+            GREEN,
+            "audit ended with exit code 11: gate",
+        ),
+        (audited(12) | counts({"critical": 1}), ("critical",), RED, ""),
+        (
+            audited(70, error="TypeError"),
+            NEVER,
+            GREEN,
+            "audit ended with exit code 70: TypeError",
+        ),
+    ],
+)
+def test_red_or_green_after_an_audit(
+    status: dict[str, Any], fail_on: tuple[str, ...], action: str, note: str
+) -> None:
+    verdict = judge(AUDIT, status, None, fail_on)
+    assert (verdict.action, verdict.note) == (action, note)
+
+
+@pytest.mark.parametrize(
+    ("step", "status", "last_try", "fail_on", "action"),
+    [
+        # a retry may help, whatever the list says
+        (AUDIT, audited(13) | {"retry": True}, False, DEFAULT, "retry"),
+        (AUDIT, audited(13) | {"retry": True}, False, NEVER, "retry"),
+        (AUDIT, audited(13) | {"retry": True}, True, DEFAULT, "retry"),
+        (AUDIT, audited(13) | {"retry": True}, True, NEVER, GREEN),
+        # nobody knows how it ended
+        (AUDIT, None, True, NEVER, RED),
+        (AUDIT, status_file(None), True, NEVER, RED),
+        # the list is about audits
+        (DOCTOR, status_file(10), True, NEVER, RED),
+        (ALERT, status_file(14), True, NEVER, RED),
+    ],
+)
+def test_what_the_list_does_not_change(
+    step: Step, status: dict[str, Any] | None, last_try: bool, fail_on: tuple[str, ...], action: str
+) -> None:
+    assert judge(step, status, None, fail_on, last_try=last_try).action == action
+
+
+def test_a_red_audit_states_why_and_by_which_rule() -> None:
+    status = audited(coverage_lost=2) | counts({"critical": 2, "error": 1}, {"error": 1})
+    assert judge(AUDIT, status, None, DEFAULT) == Verdict(
+        "fail",
+        "2 critical findings that nobody accepted; coverage lost in 2 tables; audit ended with exit code 0: complete, "
+        "2 critical, 1 error; `airflow.fail_on`: the task `audit` fails if the audit has findings of severity critical "
+        "that nobody accepted, can no longer judge a table that an earlier audit could judge or ends with another exit "
+        "code than 0, 1 and 3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "published"),
+    [(None, False), ({}, False), (audited(), True), (audited(3), True), (audited(12), True), (audited(11), False),
+     ({"status": "running"}, False)],
+)  # fmt: skip
+def test_events_and_report_need_a_published_audit(outcome: dict[str, Any] | None, published: bool) -> None:
+    assert is_published(outcome) is published

@@ -703,14 +703,30 @@ def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
 
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
-MAY_IMPORT = {
-    "lake_files": {"yaml"},
-    "lake_outcomes": {"lake_files"},
+BUILDS = (
+    *(
+        "lake_broken",
+        "lake_events",
+        "lake_fail_on",
+        "lake_files",
+        "lake_outcomes",
+        "lake_platforms",
+        "lake_steps",
+    ),
+)
+MAY_IMPORT: dict[str, set[str]] = {
+    "lake_fail_on": set(),
+    "lake_run_on": set(),
+    "lake_files": {"lake_fail_on", "lake_run_on", "yaml"},
+    "lake_outcomes": {"lake_fail_on", "lake_files"},
     "lake_check": {"airflow", "boto3", "botocore", "yaml"},
     "lake_gate": {"airflow", "lake_check"},
-    "lake_steps": {"airflow", "lake_check", "lake_files", "lake_gate", "lake_outcomes"},
-    "lake_audit": {"airflow", "lake_files", "lake_outcomes", "lake_steps"},
-    "lake_reconcile": {"airflow", "lake_files", "lake_outcomes", "lake_steps"},
+    "lake_steps": {"airflow", "lake_check", "lake_files", "lake_outcomes"},
+    "lake_events": {"airflow", "lake_files", "lake_gate", "lake_steps"},
+    "lake_broken": {"airflow", "lake_files"},
+    "lake_platforms": {"airflow", "lake_files", "lake_outcomes", "lake_run_on", "lake_steps"},
+    "lake_audit": {"airflow", *BUILDS},
+    "lake_reconcile": {"airflow", *BUILDS},
 }
 """Besides Python's own: Airflow has an environment of its own, and reads these files all day."""
 

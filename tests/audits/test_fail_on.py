@@ -1,0 +1,55 @@
+"""The task `audit` by the status file of a real audit: red for a lost file, green once a person accepted it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from lake_fail_on import DEFAULT
+from lake_outcomes import AUDIT, judge
+from lakeaudit import cli
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    """A lake with one table of three files."""
+    for part in range(3):
+        write_deltalake(tmp_path / "lake" / "orders", pa.table({"id": [part]}), mode="append")
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        f"version: 1\nlake: shop\nresults: {tmp_path}/results\ndefaults: {{grace: 0s}}\n"
+        f"inventories: [{{kind: listing, location: {tmp_path}/lake/}}]\n"
+        f"tables: [{{name: orders, location: {tmp_path}/lake/orders, manifests: [{{kind: delta}}]}}]\n"
+    )
+    return str(file)
+
+
+def status_of(lake: str) -> dict[str, Any]:
+    """Audit as the DAG does, and return the status file."""
+    file = Path(lake).with_name("status.json")
+    assert cli.main(["audit", lake, "--fail-on", "never", "--status-file", str(file)]) == 0
+    status: dict[str, Any] = json.loads(file.read_text())
+    return status
+
+
+def test_a_lost_file_is_red_until_it_is_accepted(lake: str) -> None:
+    well = judge(AUDIT, status_of(lake), None, DEFAULT)
+    assert (well.action, well.note) == ("go on", "")
+
+    next(Path(lake).parent.glob("lake/orders/*.parquet")).unlink()
+    status = status_of(lake)
+    assert (status["severities"], status["unaccepted"]) == ({"critical": 1}, {"critical": 1})
+    red = judge(AUDIT, status, None, DEFAULT)
+    assert red.action == "fail"
+    assert red.words.startswith(
+        "1 critical finding that nobody accepted; audit ended with exit code 0: complete"
+    )
+
+    assert cli.main(["baseline", lake, "--reason", "an old file", "--until", "2099-12-31"]) == 0
+    status = status_of(lake)
+    assert (status["severities"], status["unaccepted"]) == ({"critical": 1}, {})
+    green = judge(AUDIT, status, None, DEFAULT)
+    assert (green.action, green.note) == ("go on", "1 accepted finding")
