@@ -137,7 +137,7 @@ def test_json_is_the_one_object(audited: Audit, capsys: Captured, lake: str, tmp
     cli.main(["audit", lake, "--format", "json", "--status-file", str(status)])
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == 1
-    assert json.loads(printed).keys() == KEYS | {"answers", "exit_code"}
+    assert json.loads(printed).keys() == KEYS | {"answers", "exit_code", "unaccepted"}
     assert json.loads(printed)["exit_code"] == 1
     assert json.loads(status.read_text()) == json.loads(printed)
 
@@ -173,7 +173,7 @@ def test_a_failed_audit_leaves_no_stale_status(
     )
     said = json.loads(status.read_text())
     assert said == json.loads(capsys.readouterr().out)
-    assert said.keys() == KEYS | {"answers", "error", "exit_code", "retry"}
+    assert said.keys() == KEYS | {"answers", "error", "exit_code", "retry", "unaccepted"}
     assert (said["run_id"], said["status"], said["error"], said["exit_code"]) == ("r7", "failed", told, code)
     assert said["retry"] is (code == 13)
 
