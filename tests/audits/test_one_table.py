@@ -202,6 +202,17 @@ def test_a_table_and_its_move_to_another_bucket_end_in_a_certificate(
     assert {each["kind"] for each in stated["evidence"]} >= {"iceberg", "s3_inventory"}
 
 
+def test_the_result_table_of_tables_names_format_and_catalogs(healthy: Healthy) -> None:
+    rows = {row["table_name"]: row for row in results_of(healthy.lake).tables()}
+    assert rows.keys() == {"shop.orders", "shop.moved"}
+    for row in rows.values():
+        assert (row["format"], row["catalog"]) == ("iceberg", "hive warehouse, iceberg_rest prod")
+        assert row["location"].endswith(f"/warehouse/{row['table_name'].removeprefix('shop.')}")
+        assert row["files"] > 2
+        assert row["rows"] == 10 * row["files"]
+        assert row["bytes"] > row["rows"]
+
+
 def test_a_file_that_a_lifecycle_rule_deleted_is_one_finding_of_all_that_is_known(
     healthy: Healthy, broken: Broken
 ) -> None:

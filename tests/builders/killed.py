@@ -70,6 +70,7 @@ _SIGNS = (
     ("check the results", "transitions"),
     ("check the results", "discrepancies"),
     ("check the results", "runs"),
+    ("publish", "tables"),
     ("publish", "notices"),
 )
 _STAGES = (

@@ -8,9 +8,10 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from lakeaudit.descriptions import describe
 from lakeaudit.documents import DOCUMENTS, document_schema
-from lakeaudit.documents.rows import TABLES, describe, is_nullable, row_schema
-from lakeaudit.schemas import LEDGER, SOURCE_OF_RUN
+from lakeaudit.documents.rows import is_nullable, row_schema
+from lakeaudit.schemas import LEDGER, RESULT_SCHEMAS, SOURCE_OF_RUN
 
 Schema = dict[str, Any]
 
@@ -137,7 +138,7 @@ def _is_narrower(old: Shape, new: Shape) -> bool:
 _HEAD = """# The columns of the result tables
 
 For people who query the result tables. After reading this page you know the type, the unit and the meaning of every
-column. The queries are in [result-tables.md](result-tables.md); the rows as JSON Schemas are in
+column. The queries are in [questions.md](questions.md); the rows as JSON Schemas are in
 [schemas](schemas/README.md).
 
 `make schemas` writes this page from the code (`jobs/lakeaudit/documents/columns.toml`). A time is in UTC with its zone,
@@ -150,7 +151,7 @@ _TYPES = {"string": "text", "integer": "integer", "number": "number", "boolean":
 
 def columns_page() -> str:
     """The page that explains every column of every result table."""
-    return "\n".join([_HEAD, *(line for table in TABLES for line in _section(table))])
+    return "\n".join([_HEAD, *(line for table in RESULT_SCHEMAS for line in _section(table))])
 
 
 def _section(table: str) -> Iterator[str]:
@@ -170,7 +171,7 @@ def _section(table: str) -> Iterator[str]:
 
 
 def _own_columns(table: str) -> list[str]:
-    return list(LEDGER.names if table == "discrepancies" else TABLES[table].names)
+    return list(LEDGER.names if table == "discrepancies" else RESULT_SCHEMAS[table].names)
 
 
 def _table(table: str, columns: list[str]) -> Iterator[str]:

@@ -69,6 +69,7 @@ class Judgement:
         members: the files of each bulk finding, see `bulk_changes.members`; None: there is no bulk finding.
         watched: names of watched places, which have coverage but are not tables.
         counted: by table the files of its newest state, for tables that were read completely.
+        counted_rows: by table the rows of its live files, as far as they are recorded.
         lineage: judged witnesses of other states than those that were read.
         catalogued: tables that a catalog names.
     """
@@ -86,6 +87,7 @@ class Judgement:
     warnings: tuple[str, ...] = ()
     watched: frozenset[str] = frozenset()
     counted: Mapping[str, Listed] = field(default_factory=dict)
+    counted_rows: Mapping[str, int] = field(default_factory=dict)
     lineage: tuple[JudgedWitness, ...] = ()
     hosts: Hosts = field(default_factory=dict)
     catalogued: frozenset[str] = frozenset()
@@ -111,7 +113,7 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
         copies = read.matched.rows("copies") if checked.copies is None else checked.copies
         files = _about_files(evidence, engine, read, copies, tallies, causes)
         findings = _findings(evidence, read.matched, read.remaining, files.rows, leftovers, checked, causes)
-        rows = duck.hold(evidence.con, findings)
+        rows = duck.hold(evidence.con, finding_rows.with_owners(evidence.con, findings, evidence.owners))
         unnamed = unnamed_fields(evidence, read.matched.few("unnamed_fields"), read.remaining)
         available = _with_listers(_availability(evidence, read, checked, unnamed), leftovers.others)
         covered = _covered(evidence, coverage.together(tallies, _new_files(evidence)), available)
@@ -141,6 +143,7 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
         ),
         frozenset(row["table_name"] for row in checked.coverage_rows),
         counted_whole(evidence, read.matched.live, read.matched.holes),
+        read.matched.live_rows,
         evidence.lineage,
         hosts_of(evidence, read.matched.rows("cloned")),
         catalogued_tables(evidence),

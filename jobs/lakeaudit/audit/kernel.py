@@ -167,13 +167,14 @@ def removals(con: Connection, claimed: Rows) -> Relation:
 
 
 def live_totals(con: Connection, matched: Rows) -> Relation:
-    """Return the data files of the newest states: table_name, files, bytes; a file that is listed twice counts twice.
+    """Return the data files of the newest states: table_name, files, bytes, rows; a repeated entry counts twice.
 
-    Bytes are null if the size of a file is unknown.
+    Bytes are null if the size of a file is unknown, and rows if the number of its rows is.
     """
     sql = """
         SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files,
-            CASE WHEN count(c_size) = count(*) THEN CAST(sum(c_size * c_listed) AS BIGINT) END AS bytes
+            CASE WHEN count(c_size) = count(*) THEN CAST(sum(c_size * c_listed) AS BIGINT) END AS bytes,
+            CASE WHEN count(c_records) = count(*) THEN CAST(sum(c_records * c_listed) AS BIGINT) END AS rows
         FROM input WHERE c_state = 'live' AND category = 'data' AND c_listed IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=matched)

@@ -81,9 +81,9 @@ def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) 
     )
     findings = judgement.findings
     if rows:
-        findings = duck.hold(
-            con, duck.union(con, [findings, finding_rows.from_plain(con, rows, evidence.stamp)])
-        )
+        more = finding_rows.from_plain(con, rows, evidence.stamp)
+        more = finding_rows.with_owners(con, more, evidence.owners)
+        findings = duck.hold(con, duck.union(con, [findings, more]))
     return replace(judgement, findings=findings, observations=[*judgement.observations, *observed])
 
 

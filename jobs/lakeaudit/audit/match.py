@@ -115,6 +115,7 @@ def match(read: RowsRead, engine: AuditEngine) -> MatchResult:
         if prefiltered.prefilter is None
         else prefiltered.folders_held(con),
         live=_live(few_answers(answers, "live_totals"), prefiltered.settled),
+        live_rows=_live_rows(few_answers(answers, "live_totals"), prefiltered.settled),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
         counts=read.counts,
@@ -133,6 +134,20 @@ def _live(judged: Sequence[Mapping[str, Any]], cleared: Sequence[Mapping[str, An
         unknown = size is None or row["bytes"] is None
         listed[row["table_name"]] = (files + row["files"], None if unknown else size + row["bytes"])
     return listed
+
+
+def _live_rows(judged: Sequence[Mapping[str, Any]], cleared: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the rows of the live files of each table; without tables of which a number is unknown.
+
+    The prefilter does not read the numbers of rows.
+    """
+    unknown = {row["name"] for row in cleared if row["files"]}
+    unknown |= {row["table_name"] for row in judged if row["rows"] is None}
+    counted: dict[str, int] = {}
+    for row in judged:
+        if row["table_name"] not in unknown:
+            counted[row["table_name"]] = counted.get(row["table_name"], 0) + row["rows"]
+    return counted
 
 
 def _places(answers: AnswersByKind, kind: str) -> frozenset[Location]:

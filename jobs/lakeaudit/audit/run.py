@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.audit.collapsed_locations import with_collapsed
 from lakeaudit.audit.judge import Judgement, judge
+from lakeaudit.audit.lake_tables import put_tables
 from lakeaudit.audit.lost_coverage import with_lost_coverage
 from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
@@ -91,7 +92,7 @@ def audit(
             settled = writing.settle(evidence, judgement)
             checked = writing.check(evidence.observed, judgement, settled.changes)
             outcome = writing.publish(evidence, judgement, settled.changes, checked.report)
-            later = writing.tidy(evidence.observed, judgement, outcome, checked.earlier)
+            later = writing.tidy(evidence, judgement, outcome, checked.earlier)
     plan = run.setup.plan
     warnings = (*plan.warnings, *settled.warnings, *outcome.warnings, *later)
     return replace(outcome, warnings=warnings, tables=plan.lake.tables)
@@ -272,6 +273,7 @@ class _Run:
                 judgement.observations,
                 setup.plan.existing,
                 judgement.members,
+                evidence.owners,
                 accepted,
             )
             changes = update_ledger(
@@ -353,18 +355,19 @@ class _Run:
         return pa.Table.from_pylist(rows, STATES)
 
     def tidy(
-        self, observed: Observed, judgement: Judgement, outcome: Outcome, earlier: Sequence[dict[str, Any]]
+        self, evidence: Evidence, judgement: Judgement, outcome: Outcome, earlier: Sequence[dict[str, Any]]
     ) -> tuple[str, ...]:
-        """Write the check file, store the storage snapshot and maintain the result tables; return all warnings."""
+        """Write `tables` and the check file, store the snapshot, maintain the result tables; return all warnings."""
         setup, plan = self.setup, self.setup.plan
+        table_warnings = put_tables(self.writer, evidence, judgement, outcome)
         check_warnings = write_check_file(self.past, plan.lake, setup.clock(), all_tables=plan.all_found)
-        snapshot_warnings = store_snapshots(observed, judgement, outcome.status, setup.stamp.run_id)
+        snapshot_warnings = store_snapshots(evidence.observed, judgement, outcome.status, setup.stamp.run_id)
         whole = () if plan.partitions else plan.names
         now = setup.context.now
         upkeep_warnings = upkeep(
             self.writer, earlier, outcome.run_row, plan.lake.keep, now, setup.progress, whole
         )
-        return (*check_warnings, *snapshot_warnings, *upkeep_warnings)
+        return (*table_warnings, *check_warnings, *snapshot_warnings, *upkeep_warnings)
 
 
 def with_moved_tables(context: Context, observed: Observed) -> Context:

@@ -25,8 +25,9 @@ from lakeaudit.matching.pointer_folders import FolderCount
 from lakeaudit.matching.recent_files import RecentFileLimits
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.matching.watched_folders import Watch
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import POINTED_OBJECT, plain_time
+from lakeaudit.schemas import OWNER, POINTED_OBJECT, plain_time
 
 Gap = EvidenceGap | tuple[str, str]
 """Evidence that is missing: a gap of a source, or (table, reason)."""
@@ -129,6 +130,13 @@ class Evidence:
             return None
         now, most = plain_time(self.context.now), self.lake.settings.confirm.fresh
         return RecentFileLimits(now, limits, most, outside=self.observed.listed)
+
+    @cached_property
+    def owners(self) -> pa.Table:
+        """Return the owner of each table and watched place in the lake file, as rows of OWNER."""
+        return duck.small(
+            OWNER, [(each.name, each.owner) for each in (*self.lake.tables, *self.lake.watched)]
+        )
 
     @property
     def catalog_sources(self) -> Mapping[str, MetastoreSource]:

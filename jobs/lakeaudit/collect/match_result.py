@@ -38,6 +38,8 @@ class MatchResult:
     folders: Relation
     live: Mapping[str, Listed]
     """By table."""
+    live_rows: Mapping[str, int]
+    """By table the rows of these files; without tables for which they are not recorded."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: Sequence[Mapping[str, Any]]

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from lakeaudit.config import lake_schema
+from lakeaudit.descriptions import texts
 from lakeaudit.documents.rows import TIME, Schema, nullable
-from lakeaudit.documents.texts import texts
 from lakeaudit.documents.values import OF_KEYS, OF_PROPERTIES, values_of
 
 NULL = {"type": "null"}

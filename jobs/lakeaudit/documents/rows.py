@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.documents.texts import texts
+from lakeaudit.descriptions import describe
 from lakeaudit.documents.values import OF_COLUMNS, values_of
-from lakeaudit.schemas import LEDGER, RECONCILE_RESULTS, RESULTS
+from lakeaudit.schemas import RESULT_SCHEMAS
 
 Schema = dict[str, Any]
 
@@ -17,8 +17,6 @@ TIME: Schema = {
     "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$",
 }
 DAY: Schema = {"type": "string", "format": "date", "pattern": r"^\d{4}-\d\d-\d\d$"}
-
-TABLES: Mapping[str, pa.Schema] = RESULTS | RECONCILE_RESULTS
 
 _FINDING = ("lake", "axis", "kind", "severity", "subject_type", "subject", "discrepancy_id")
 _NEVER_NULL: Mapping[str, tuple[str, ...]] = {
@@ -33,6 +31,7 @@ _NEVER_NULL: Mapping[str, tuple[str, ...]] = {
     "discrepancies": (
         "state", "first_seen_at", "last_evidence_at", "first_run_id", "last_run_id", *_FINDING,
     ),
+    "tables": ("lake", "table_name"),
     "notices": ("notice_id", "lake", "receiver", "fingerprint", "kind", "status", "attempts", "made_at"),
     "plans": ("plan_id", "lake", "digest", "created_at", "expires_at", "status", "steps", "for_person"),
     "actions": ("plan_id", "lake", "action_id", "batch", "action", "status"),
@@ -42,25 +41,12 @@ _NEVER_NULL: Mapping[str, tuple[str, ...]] = {
 
 def row_schema(table: str) -> Schema:
     """Return the schema of a row of a result table, as JSON Lines have it."""
-    return _object(table, TABLES[table])
+    return _object(table, RESULT_SCHEMAS[table])
 
 
 def is_nullable(table: str, column: str) -> bool:
     """Return whether a column may be null."""
     return column not in _NEVER_NULL[table]
-
-
-def describe(table: str, column: str) -> str:
-    """Return the description of a column.
-
-    Raises:
-        KeyError: `columns.toml` does not describe it.
-    """
-    owners = (table, "findings") if table == "discrepancies" and column not in LEDGER.names else (table,)
-    text = texts("columns").of(column, *owners)
-    if text is None:
-        raise KeyError(f"{table}.{column}")
-    return text
 
 
 def _object(table: str, columns: Iterator[pa.Field] | pa.Schema) -> Schema:

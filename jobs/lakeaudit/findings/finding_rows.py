@@ -254,13 +254,16 @@ def _plain(value: object) -> object:
 
 
 def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: RunStamp) -> Relation:
-    """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
+    """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null.
+
+    The owner is null until `with_owners`.
+    """
     if duck.is_empty(rows):
         return duck.relation(con, FINDING_ROWS.empty_table())
     there = set(duck.relation(con, rows).columns)
     table = "judged_table" if "judged_table" in there else "table_name"
     day = duck.literal(stamp.as_of.date())
-    named = {"table_name": table} | dict(given) | {"as_of_date": day}
+    named = {"table_name": table} | dict(given) | {"as_of_date": day, "owner": "NULL"}
     columns = {
         name: named[name] if name in named else duck.quoted(name) if name in there else "NULL"
         for name in _BARE.names
@@ -269,6 +272,15 @@ def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: RunSt
     stamped = ", ".join(map(duck.quoted, FINDING_ROWS.names))
     sql = f"SELECT {stamped} FROM (SELECT *, {_stamped(stamp)} FROM input)"
     return Relation(con, sql, {"input": bare}, FINDING_ROWS)
+
+
+def with_owners(con: Connection, findings: Rows, owners: pa.Table) -> Relation:
+    """Return FINDINGS with the owners of their tables, from rows of OWNER."""
+    sql = """
+        SELECT input.* REPLACE (owners.owner AS owner)
+        FROM input LEFT JOIN owners ON input.table_name = owners.table_name
+    """
+    return duck.query(con, sql, input=findings, owners=owners)
 
 
 _STAMPED = ("run_id", "lake", "discrepancy_id")

@@ -84,7 +84,7 @@ RULES = (
           "since it was accepted, it became larger by more than the lake file allows"),
     # the ledger keeps the amounts that were accepted, so that growth is measured from them
     _rule("within", "found accepted larger accepted_within", NO_CHANGE, "it grew by less than was accepted"),
-    _rule("grown", "found grown", REFRESH, "its files, rows, bytes or cause are others now"),
+    _rule("grown", "found grown", REFRESH, "its files, rows, bytes, cause or owner are others now"),
     _rule("still", "found", NO_CHANGE, "nothing changed"),
     _rule("nothing", "!known", NO_CHANGE, "it was never found"),
     _rule("closed", "resolved", NO_CHANGE, "it stays resolved"),

@@ -5,7 +5,7 @@ The rules are those of `settle`; here DuckDB applies them to all discrepancies a
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.expr import Expr, duck_sql
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, plain_time, without_zone
+from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, OWNER, TRANSITIONS, plain_time, without_zone
 
 CONFIRMED = ("live", "sample", "not_needed")
 """Confirmations after which one snapshot is enough."""
@@ -46,6 +46,8 @@ class RunFindings:
     """All tables that the lake file names."""
     members: Rows | None = None
     """Files found as one of many: their discrepancy_id, and that of the finding that includes them (spoken_by)."""
+    owners: pa.Table = field(default_factory=OWNER.empty_table)
+    """The owner of each table that the lake file names, null: none. Other tables keep the owner in the ledger."""
     former: Rows | None = None
     """Accepted discrepancies of renamed tables, see `renamed_tables.under_new_names`."""
 
@@ -91,6 +93,7 @@ def update_ledger(
     if _rule_counts(con, changed).keys() & settle.ENDED_BY_CUT:
         changed = _without_found_again(con, changed, found_since)
     counts = _by_action(_rule_counts(con, changed))
+    changed = _with_owners(con, changed, seen.owners)
     return Changes(_discrepancies(con, changed), _transitions(con, changed, stamp), counts)
 
 
@@ -125,6 +128,7 @@ def settle_rows(
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
     grown += " OR (found.cause IS NOT NULL AND found.cause IS DISTINCT FROM held.cause)"
+    grown += " OR found.owner IS DISTINCT FROM held.owner"
     of_ledger = ", ".join(f"{_ledger_column(name)} AS l_{name}" for name in settle.NEXT)
     former = ", ".join(f"CAST(NULL AS {kind}) AS p_{name}" for name, kind in _ACK.items())
     at = duck.literal(plain_time(now))
@@ -273,6 +277,15 @@ def _without_found_again(con: Connection, changed: Relation, found_since: FoundS
     return duck.hold(con, duck.query(con, sql, changed=changed, still=_changed(con, dated)))
 
 
+def _with_owners(con: Connection, changed: Rows, owners: pa.Table) -> Relation:
+    """Add `x_owner`: the owner by the lake file, else the one in the ledger, for tables that the file does not name."""
+    sql = """
+        SELECT changed.*, CASE WHEN named.table_name IS NULL THEN coalesce(found.owner, held.owner)
+            ELSE named.owner END AS x_owner
+        FROM changed LEFT JOIN owners named ON changed.table_name = named.table_name"""
+    return duck.query(con, sql, changed=changed, owners=owners)
+
+
 def _rule_counts(con: Connection, changed: Relation) -> dict[str, int]:
     """Return how often each rule fired."""
     sql = "SELECT rule_settle, count(*) AS number FROM changed GROUP BY rule_settle"
@@ -304,6 +317,7 @@ def _discrepancies(con: Connection, changed: Relation) -> Relation:
     given = {name: f"x_{name}" for name in LEDGER.names if name != "discrepancy_id"}
     given |= {name: f"latest.{name}" for name in OF_FINDING.names}
     given |= {name: f"CASE WHEN {_KEEPS_CAUSE} THEN held.{name} ELSE latest.{name} END" for name in _CAUSE}
+    given["owner"] = "x_owner"
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(DISCREPANCIES), given)
 
 
@@ -321,6 +335,7 @@ def _transitions(con: Connection, changed: Relation, stamp: RunStamp) -> Relatio
         "reason": f"""concat_ws('; ', reason, CASE WHEN x_resolution = '{RESTORED}' THEN n_words END,
             'accepted under its former name ' || p_former_name)""",
         "at": "now",
+        "owner": "x_owner",
     }
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(TRANSITIONS), given)
 

@@ -20,7 +20,7 @@ _ACK = pa.schema(
 )
 _TEXTS = (
     *("transition_id", "run_id", "lake", "discrepancy_id", "transition"),
-    *("from_kind", "to_kind", "from_severity", "to_severity", "reason"),
+    *("from_kind", "to_kind", "from_severity", "to_severity", "reason", "owner"),
 )
 _TRANSITION = pa.schema([*((name, pa.string()) for name in _TEXTS), ("at", _TIME)])
 
@@ -51,7 +51,10 @@ def put_ack_on_all(results: Results, ack: Ack) -> None:
 
 
 def append_transitions(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
-    """Append a transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
+    """Append a transition `acknowledged` for each of these rows of the ledger.
+
+    They have discrepancy_id, kind, severity and owner.
+    """
     transitions = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
     delta_writer.append(results, "transitions", transitions)
 
@@ -70,6 +73,7 @@ def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
         "to_severity": row["severity"],
         "at": at,
         "reason": f"{ack.ack_by} accepts it: {ack.ack_reason}",
+        "owner": row["owner"],
     }
 
 

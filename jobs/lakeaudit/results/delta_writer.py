@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, WriterProperties, wr
 from deltalake.exceptions import DeltaError
 from deltalake.table import TableMerger
 
+from lakeaudit.descriptions import commented
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.evidence.s3_responses import listed_objects
 from lakeaudit.keys import Location
@@ -156,15 +157,39 @@ def texts(value: str | Sequence[str]) -> str:
 
 
 def _columns(schema: Schema) -> dict[str, Any]:
-    return {field["name"]: field["type"] for field in json.loads(schema.to_json())["fields"]}
+    return {field["name"]: _plain(field["type"]) for field in json.loads(schema.to_json())["fields"]}
+
+
+def _plain(type_: Any) -> Any:
+    """Return a type in Delta's JSON without the comments of its inner fields."""
+    if isinstance(type_, list):
+        return [_plain(each) for each in type_]
+    if not isinstance(type_, dict):
+        return type_
+    return {key: _plain(value) for key, value in type_.items() if key != "metadata"}
 
 
 def _create(results: Results, table: str, rows: Stream) -> None:
     uri, options = results.delta_table(table)
+    columns = pa.schema([commented(table).field(name) for name in rows.schema.names])
     write_deltalake(
-        uri, rows, partition_by=PARTITIONS.get(table), configuration=PROPERTIES, storage_options=options,
+        uri, rows.cast(columns), partition_by=PARTITIONS.get(table), configuration=PROPERTIES, storage_options=options,
         writer_properties=FILES, commit_properties=FIRST_COMMIT,
     )  # fmt: skip
+
+
+def _add_columns_and_comments(found: DeltaTable, table: str) -> None:
+    """Add the columns and comments that a table of an older version lacks, in one commit without files.
+
+    The column of an older row is null. A comment that the table has stays as it is.
+    """
+    there = {field.name: field.metadata for field in found.schema().fields}
+    lacking = [
+        field for field in Schema.from_arrow(commented(table)).fields
+        if "comment" not in there.get(field.name, {})
+    ]  # fmt: skip
+    if lacking:
+        found.alter.add_columns(lacking)
 
 
 FIRST_COMMIT = CommitProperties(max_commit_retries=0)
@@ -198,6 +223,8 @@ def _merging(results: Results, table: str, rows: Stream, same: str) -> Iterator[
 def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
     """Give the newest version of the table while the lease is held; None where it has to be created.
 
+    A table of an older version first gets the columns and comments that it lacks.
+
     Raises:
         CannotPublish: the results place refused.
         Busy: another run may have taken over the lease.
@@ -205,6 +232,8 @@ def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
     with _refusals(results, table):
         newest = results.newest(table)
         results.require_lease()
+        if newest is not None:
+            _add_columns_and_comments(newest, table)
         yield newest
 
 

@@ -143,9 +143,9 @@ class Results(ResultTables):
         return any(True for _ in self.batches(table, condition, ["run_id"]))
 
     def unresolved(self) -> list[Row]:
-        """Return discrepancy_id, kind and severity of every discrepancy that is pending or open."""
+        """Return discrepancy_id, kind, severity and owner of every discrepancy that is pending or open."""
         condition = _among(("state", UNRESOLVED))
-        columns = ("discrepancy_id", "kind", "severity")
+        columns = ("discrepancy_id", "kind", "severity", "owner")
         return [
             row for batch in self.batches("discrepancies", condition, columns) for row in batch.to_pylist()
         ]
@@ -199,6 +199,10 @@ class Results(ResultTables):
     def states(self) -> list[Row]:
         """Return the rows of `states`: one a table and kind of manifest, or several until upkeep removes old ones."""
         return self._rows("states", pc.scalar(True))
+
+    def tables(self) -> list[Row]:
+        """Return the rows of `tables` by name: each table that an audit had in its scope, in the lake file or not."""
+        return sorted(self._rows("tables", pc.scalar(True)), key=lambda row: row["table_name"])
 
     def notices(self) -> list[Row]:
         """Return all notices, sent or due, oldest first."""

@@ -3,10 +3,11 @@
 from datetime import datetime
 
 import pyarrow as pa
-from deltalake import QueryBuilder
+from deltalake import DeltaTable, QueryBuilder
 
 from lakeaudit.formatting import in_utc
 from lakeaudit.results.read import Results, Row
+from lakeaudit.schemas import RESULT_SCHEMAS
 
 
 def ask(results: Results, sql: str, *tables: str) -> list[Row]:
@@ -27,7 +28,8 @@ def rows(results: Results, sql: str, *tables: str) -> pa.Table | None:
     if len(opened) < len(tables):
         return None
     mine = ", ".join(
-        f"{name} AS (SELECT * FROM all_{name} WHERE lake = {text(results.lake)})" for name in tables
+        f"{name} AS (SELECT *{_lacking(name, table)} FROM all_{name} WHERE lake = {text(results.lake)})"
+        for name, table in opened.items()
     )
     with results.reading(tables[0]):
         builder = QueryBuilder()
@@ -35,6 +37,13 @@ def rows(results: Results, sql: str, *tables: str) -> pa.Table | None:
             builder.register(f"all_{name}", table)
         reader = builder.execute(f"WITH {mine} {sql}")
         return pa.RecordBatchReader.from_stream(reader).read_all()
+
+
+def _lacking(name: str, table: DeltaTable) -> str:
+    """Return SQL of the columns that an older version did not write; all of them are texts."""
+    there = {field.name for field in table.schema().fields}
+    lacking = [column for column in RESULT_SCHEMAS[name].names if column not in there]
+    return "".join(f", CAST(NULL AS VARCHAR) AS {column}" for column in lacking)
 
 
 def text(value: str) -> str:

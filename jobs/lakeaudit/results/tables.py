@@ -19,6 +19,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.connections.resolve import delta_rs_options
+from lakeaudit.schemas import RESULT_SCHEMAS
 
 BATCH_ROWS = 4096
 
@@ -94,7 +95,7 @@ class ResultTables:
             return None
         if table not in self._datasets:
             with self.reading(table):
-                self._datasets[table] = found.to_pyarrow_dataset()
+                self._datasets[table] = _with_all_columns(found.to_pyarrow_dataset(), table)
         return self._datasets[table]
 
     def has_table(self, table: str) -> bool:
@@ -187,6 +188,13 @@ class _Opened:
 
     options: dict[str, str]
     table: DeltaTable | None
+
+
+def _with_all_columns(dataset: Dataset, table: str) -> Dataset:
+    """Return a dataset with all columns of a result table: those that an older version did not write are null."""
+    schema = RESULT_SCHEMAS.get(table, dataset.schema)
+    lacking = [field for field in schema if field.name not in dataset.schema.names]
+    return dataset.replace_schema(pa.schema([*dataset.schema, *lacking])) if lacking else dataset
 
 
 def _filtered(

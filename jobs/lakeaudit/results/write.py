@@ -76,6 +76,13 @@ class ResultsWriter:
         delta_writer.replace(self.results, table, arrow, {"lake": self.results.lake, "run_id": run_id})
         self.results.forget(table)
 
+    def put_all(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace all of the lake's rows of a table by a few rows in memory. Raises as `write`."""
+        self._still_ours()
+        arrow = pa.Table.from_pylist([dict(row) for row in rows], RESULTS[table])
+        delta_writer.replace(self.results, table, arrow, {"lake": self.results.lake})
+        self.results.forget(table)
+
     def write(self, table: str, rows: Rows, run_id: str) -> None:
         """Replace the run's rows of a table by `rows`, in one commit.
 
@@ -210,13 +217,16 @@ def _sorted(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 
 def _check(results: Results, name: str) -> None:
-    """Require that an existing table has our columns and reader version 1; the first write creates a missing table."""
+    """Require that an existing table has reader version 1 and only our columns.
+
+    The first write creates a missing table, and adds the columns that a table of an older version lacks.
+    """
     found = delta_writer.shape(results, name)
     if found is None:
         return
     there, ours, place = found.columns, delta_writer.contract(name), results.place.join(name).uri
-    if there != ours:
-        odd = sorted(column for column in there.keys() | ours.keys() if there.get(column) != ours.get(column))
+    odd = sorted(column for column, kind in there.items() if kind != ours.get(column))
+    if odd:
         what = f"the table is of another version of lakeaudit (columns {', '.join(odd[:5])})"
         raise CannotPublish(place, what, "use that version, or another place for `results`")
     if found.reader_version > 1:

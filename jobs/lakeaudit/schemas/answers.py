@@ -217,7 +217,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "unnamed_fields": UNNAMED_FIELDS,
     "settled": row(name="string", files="long", bytes="long"),
     "folders_held": FOLDER_FILES,
-    "live_totals": row(table_name="string", files="long", bytes="long"),
+    "live_totals": row(table_name="string", files="long", bytes="long", rows="long"),
     "outside": row(
         table_name="string",
         bucket="string",
@@ -273,3 +273,6 @@ LIVE = row(
     l_at="time",
 )
 """The live state of one (bucket, key) in storage."""
+
+OWNER = row(table_name="string", owner="string")
+"""The owner of a table or watched place by the lake file; null: no owner."""

@@ -108,6 +108,7 @@ FINDINGS = result(
     cause_principal="string",
     explanation="string",
     discrepancy_id="string",
+    owner="string",  # of the table
 )
 
 LEFTOVER_FILES = result(
@@ -170,6 +171,7 @@ TRANSITIONS = result(
     to_severity="string",
     at="time",
     reason="string",
+    owner="string",  # of the table
 )
 
 LEDGER = result(
@@ -193,6 +195,24 @@ OF_FINDING = pa.schema([field for field in FINDINGS if field.name not in _OF_RUN
 """What a discrepancy keeps of its latest finding."""
 
 DISCREPANCIES = pa.schema([*LEDGER, *OF_FINDING])
+
+TABLES = result(
+    lake="string",
+    table_name="string",
+    owner="string",
+    location="string",
+    format="string",  # delta | iceberg | hudi | hive; null: it has no state of its own
+    catalog="string",  # the catalogs that name it
+    first_run_id="string",
+    first_audited_at="time",
+    last_run_id="string",
+    last_audited_at="time",
+    version="long",
+    files="long",
+    bytes="long",
+    rows="long",
+)
+"""The tables of a lake, with the first and the last published run that judged each; null: not known."""
 
 NOTICES = result(
     notice_id="string",
@@ -259,12 +279,16 @@ RESULTS: dict[str, pa.Schema] = {
     "findings": FINDINGS,
     "transitions": TRANSITIONS,
     "discrepancies": DISCREPANCIES,
+    "tables": TABLES,
     "notices": NOTICES,
 }
-"""The result tables in their order of writing, `runs` first and again last but for `notices`."""
+"""The result tables in their order of writing, `runs` first and again last but for `tables` and `notices`."""
 
 RECONCILE_RESULTS: dict[str, pa.Schema] = {"plans": PLANS, "actions": ACTIONS}
 """What `reconcile` writes; no audit opens them."""
+
+RESULT_SCHEMAS: dict[str, pa.Schema] = RESULTS | RECONCILE_RESULTS
+"""All result tables."""
 
 VACUUM_INVENTORY = row(path="string", length="long", isDir="bool", modificationTime="long")
 """What Delta's `VACUUM ... USING INVENTORY` takes: raw paths as Hadoop writes them, bytes, epoch milliseconds.

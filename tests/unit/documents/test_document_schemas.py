@@ -15,12 +15,12 @@ from jsonschema import Draft202012Validator
 
 from lakeaudit import cli
 from lakeaudit.config.schema import DIALECT
+from lakeaudit.descriptions import describe, texts
 from lakeaudit.documents import DOCUMENTS, document_schema
-from lakeaudit.documents.rows import TABLES, describe, is_nullable
-from lakeaudit.documents.texts import texts
+from lakeaudit.documents.rows import is_nullable
 from lakeaudit.documents.values import OF_COLUMNS, OF_KEYS, OF_PROPERTIES, values_of
 from lakeaudit.explain.formats.lists import write_jsonl
-from lakeaudit.schemas import DISCREPANCIES, FINDINGS, LEDGER, SOURCE_OF_RUN
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS, LEDGER, RESULT_SCHEMAS, SOURCE_OF_RUN
 from tests.builders.listings import listing
 from tests.builders.results import NOON, discrepancy, finding
 from tests.builders.schema_files import Schema, shapes, validator
@@ -56,7 +56,7 @@ def properties_of(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def test_descriptions_are_of_existing_columns() -> None:
-    columns = {table: {*schema.names} for table, schema in TABLES.items()} | {
+    columns = {table: {*schema.names} for table, schema in RESULT_SCHEMAS.items()} | {
         "runs.sources": {*SOURCE_OF_RUN.names}
     }
     columns["discrepancies"] = {*LEDGER.names}
@@ -96,24 +96,24 @@ def _type_of(name: str) -> str:
     }.get(name, "")
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", RESULT_SCHEMAS)
 def test_every_column_states_its_unit_and_its_values(table: str) -> None:
     """A column has a unit if its name says so."""
-    for column in TABLES[table].names:
+    for column in RESULT_SCHEMAS[table].names:
         text = describe(table, column)
-        if TABLES[table].field(column).type == pa.int64() and ("bytes" in column or "size" in column):
+        if RESULT_SCHEMAS[table].field(column).type == pa.int64() and ("bytes" in column or "size" in column):
             assert "in bytes" in text, column
         if column != "axis" and not column.endswith("severity"):
             values = values_of(OF_COLUMNS, table, column)
             assert len(values) > 10 or [value for value in values if str(value) not in text] == [], column
-        if TABLES[table].field(column).type == pa.timestamp("us", "UTC"):
+        if RESULT_SCHEMAS[table].field(column).type == pa.timestamp("us", "UTC"):
             assert text.startswith(("Time", "Start of the time", "End of the time")), column
 
 
 def test_values_are_of_existing_columns_and_properties() -> None:
     columns = {
         name
-        for table, schema in TABLES.items()
+        for table, schema in RESULT_SCHEMAS.items()
         for column in schema.names
         for name in (column, f"{table}.{column}")
     }
@@ -274,7 +274,7 @@ def column(table: str, field: pa.Field) -> st.SearchStrategy[Any]:
 
 
 def rows(table: str) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({field.name: column(table, field) for field in TABLES[table]})
+    return st.fixed_dictionaries({field.name: column(table, field) for field in RESULT_SCHEMAS[table]})
 
 
 @given(rows("findings"))

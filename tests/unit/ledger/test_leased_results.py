@@ -36,7 +36,7 @@ STEP = Step(
     "", 1, 1,
 )  # fmt: skip
 ACK = Ack("me", "known", NOW + timedelta(days=9))
-ROW = {"discrepancy_id": "d1", "kind": "dropped", "severity": "critical"}
+ROW = {"discrepancy_id": "d1", "kind": "dropped", "severity": "critical", "owner": None}
 
 
 def raise_busy() -> None:

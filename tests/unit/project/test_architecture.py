@@ -340,6 +340,7 @@ ROOMS = (
         "formatting",
         "judged",
         "schemas",
+        "descriptions",
         "json_documents",
         "addresses",
     ),
