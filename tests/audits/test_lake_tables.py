@@ -1,4 +1,4 @@
-"""The result table `tables`, and owners in the results, over audits of a changing lake."""
+"""The result table `tables`, owners in the results, and the questions in SQL, over audits of a changing lake."""
 
 import shutil
 from dataclasses import dataclass, field
@@ -20,7 +20,8 @@ from lakeaudit.results.write import ResultsWriter
 from lakeaudit.schemas import RESULTS, rows_of
 from tests.builders.artefacts import put
 from tests.builders.audits import audited, results_of
-from tests.builders.delta_lake import Log, add, at
+from tests.builders.delta_lake import Log, add, at, features
+from tests.builders.questions import Answers, questions
 
 Row = dict[str, Any]
 DAY = timedelta(days=1)
@@ -216,6 +217,13 @@ def test_a_table_that_left_the_lake_file_keeps_its_owner_in_the_ledger(damaged: 
     assert ("r3", "resolved", "ann") in damaged.owners_in("transitions", "run_id", "transition")
 
 
+def test_lost_coverage_has_the_owner_of_its_table(nights: Nights) -> None:
+    nights.audit("r1")
+    Log(nights.folder / "wh" / "orders").commit(1, features("unknownFeature"))
+    nights.audit("r2")
+    assert ("coverage_lost", "ann") in nights.owners_in("findings", "kind")
+
+
 def test_an_acceptance_has_the_owner(damaged: Nights) -> None:
     damaged.audit("r1")
     damaged.audit("r2")
@@ -267,3 +275,28 @@ def test_the_first_audit_may_be_of_an_older_version(nights: Nights) -> None:
     first, row = nights.now - 2 * DAY, nights.rows()["events"]
     assert (row["first_audited_at"], row["last_audited_at"], row["version"]) == (first, first + DAY, 0)
     assert (row["location"], row["files"]) == (None, None)
+
+
+# --- docs/questions.md -------------------------------------------------------------------------------------
+
+
+def test_the_questions_on_real_results(nights: Nights) -> None:
+    """Files are lost after the first night, and one is put back after the third; another table is unreadable."""
+    Log(nights.folder / "wh" / "events").put(f"{0:020}.json", "{")
+    nights.audit("r1")
+    lose(nights, "orders/a.parquet", "orders/b.parquet")
+    nights.audit("r2")
+    nights.audit("r3")
+    put(nights.folder / "wh" / "orders" / "a.parquet", b"x" * 100, at(0))
+    nights.audit("r4")
+    answers = Answers(nights.folder / "results")
+    results = {question: answers.to(question) for question in questions()}
+    assert [row[:3] for row in results["1"] if row[0] is not None] == [("ann", 1, 1)]
+    (dropped,) = [row for row in results["2"] if row[0] == "dropped"]
+    assert dropped[:4] == ("dropped", 2, 2, 2), "both were whole in the first night"
+    assert dropped[5:] == (1, pytest.approx(24, abs=0.1))
+    assert [row[2:] for row in results["5"] if row[2] == "resolved"] == [
+        ("resolved", "critical", "dropped", "orders", "ann", 1, 1)
+    ]
+    assert [row[0] for row in results["9"]] == ["events"]
+    assert [(row[0], row[2] is None) for row in results["10"]] == [("events", True), ("orders", False)]
