@@ -155,6 +155,10 @@ PHRASES: Mapping[str, str] = {
     r"(?:first|second|narrow) readings?": "match, confirm, projection pass",
     r"read narrowly": "read with few columns",
     r"reckon(?:s|ed|ing)?": "estimate",
+    r"what will be lost": "upcoming losses",
+    r"another remedy": "no automatic repair",
+    r"(?<!most )of it open": "open; `12 open`",
+    r"not asked,? or silent": "no data, not configured",
     r"(?-i:Of) \w+": "start with the subject: 'For a Delta table ...', 'A Delta table ...'",
 }
 """Not in docstrings, help texts, messages, names of tests, or documents. A space matches any white space."""

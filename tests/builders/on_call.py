@@ -35,7 +35,7 @@ def settled(opened: Page, address: str) -> None:
 
 def answers(page: Page, address: str, drawn: RandomResults, seed: int) -> None:
     """What broke, when, how bad, until when it is recoverable, and what to type; a failure names the seed."""
-    from lakeaudit.dashboard.pages.table_page import NAME  # takes a second
+    from lakeaudit.dashboard.parts.discrepancy_lines import NAME  # takes a second
 
     told = f"seed {seed}"
     settled(page, address)

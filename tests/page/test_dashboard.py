@@ -100,7 +100,7 @@ def test_two_that_start_at_once_each_say_their_own_address(tmp_path_factory: pyt
 
 
 def test_hostile_keys_are_read_as_they_are(page: Page, served: Served) -> None:
-    from lakeaudit.dashboard.pages.table_page import NAME  # takes a second
+    from lakeaudit.dashboard.parts.discrepancy_lines import NAME  # takes a second
 
     settled(page, f"{served.url}/table?table={quote(served.drawn.hostile)}")
     links = page.get_by_test_id("stPageLink")

@@ -49,6 +49,8 @@ PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
 """Default file of a plan, and the file of a second plan for the same table."""
 _INTO = "-o"
 LEAVE_OUT = "Leave out `--allow restore` if somebody may have removed or replaced files on purpose."
+LEFT_TO_A_PERSON = "The plan leaves files that somebody may have removed or replaced on purpose to a person."
+
 
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the lost file from the list of the "
@@ -225,13 +227,20 @@ def _s3api(operation: str, parameters: Mapping[str, Value], at: "Endpoint | None
     return s3api(operation, parameters, *files, *payer, *endpoint)
 
 
-def plan_all(lake: str, *, meant: bool) -> str:
-    """Return the command that plans all repairs; `meant`: see `may_be_meant`."""
-    return f"{PLANS}{operand(lake)}{ALLOW if meant else ''}"
+def plan_all(lake: str, *, meant: bool, tables: Sequence[str] = ()) -> str:
+    """Return the command that plans all repairs, or those of some tables; `meant`: see `may_be_meant`."""
+    of_tables = "".join(f" {option('--table', table)}" for table in tables)
+    return f"{PLANS}{operand(lake)}{of_tables}{ALLOW if meant else ''}"
 
 
 def repair_command(
-    lake: str, table: str | None, kind: str, answers: Mapping[str, int], causes: Sequence[str] = ()
+    lake: str,
+    table: str | None,
+    kind: str,
+    answers: Mapping[str, int],
+    causes: Sequence[str] = (),
+    *,
+    restore: bool = True,
 ) -> str:
     """Return the command that plans repairs for a kind, or prints its files for a person; it changes nothing.
 
@@ -241,10 +250,12 @@ def repair_command(
         kind: kind of the discrepancies.
         answers: number of lost files by whether they are recoverable: yes, no, unknown.
         causes: known causes.
+        restore: whether the plan may restore files that somebody perhaps removed on purpose.
     """
     if not may_be_repaired(kind, answers):
         return list_command(lake, table, kind)
-    return f"{PLANS}{_about(lake, table, kind)}{_allowances([kind], restore=may_be_meant(kind, answers, causes))}"
+    meant = restore and may_be_meant(kind, answers, causes)
+    return f"{PLANS}{_about(lake, table, kind)}{_allowances([kind], restore=meant)}"
 
 
 def list_command(lake: str, table: str | None, kind: str) -> str:
@@ -262,10 +273,12 @@ def beside_others(command: str, name: str) -> str:
     return f"{command} {_INTO} {operand(f'{name}.jsonl')}" if command.startswith(PLANS) else command
 
 
-def commands_for_table(lake: str, table: str, groups: "Sequence[BrokenGroup]") -> list[str]:
+def commands_for_table(
+    lake: str, table: str, groups: "Sequence[BrokenGroup]", *, restore: bool = True
+) -> list[str]:
     """Return commands for all broken groups of a table: a plan of repairs, lists, and a plan of removals.
 
-    Each plan has its own file, since a second one would overwrite the first.
+    Each plan has its own file, since a second one would overwrite the first. `restore`: see `repair_command`.
     """
     # after the loss of a state, an unused file may be all that is left of it
     losing = any(loses_state(each.kind) for each in groups)
@@ -274,7 +287,7 @@ def commands_for_table(lake: str, table: str, groups: "Sequence[BrokenGroup]") -
         if may_be_repaired(each.kind, each.answers) and not (losing and each.kind in CLEARED)
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
-    meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
+    meant = restore and any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
     rest = [list_command(lake, table, each.kind) for each in groups if each not in planned]
     of_cleared, of_repaired = (
         [each.kind for each in planned if (each.kind in CLEARED) is clears] for clears in (True, False)

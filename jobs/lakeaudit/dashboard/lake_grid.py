@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import floor, sqrt
+from math import floor
 from typing import Any
 
 import pandas as pd
@@ -11,6 +11,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, levels
+from lakeaudit.dashboard.queries.owners import NO_OWNER
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import age, count, visible
 from lakeaudit.kinds import SEVERITIES
@@ -21,18 +22,32 @@ HEIGHT = 460
 _ROW = 30
 
 
-def show(session: PageSession, tables: Sequence[Health], days: OpenByDay) -> None:
-    """Show the grid without empty columns, and above it the sentence that holds for all normal rows."""
+def show(
+    session: PageSession,
+    address: widgets.Address,
+    tables: Sequence[Health],
+    days: OpenByDay,
+    owners: Mapping[str, str],
+) -> None:
+    """Show the tables that are not quiet, or all, without nearly empty columns; above it the normal state."""
     widgets.section("Tables")
     normal = _normal_evidence(tables)
     st.caption(_normal(session, tables, normal))
-    owners = {table.name: table.owner or "" for table in session.lake.tables}
-    rows = [_row(health, owners, days, normal) for health in tables]
+    shown = _visible_tables(address, tables)
+    rows = [_row(health, owners, days, normal) for health in shown]
     st.dataframe(
         pd.DataFrame(rows, columns=widgets.used_columns(rows)), hide_index=True, placeholder="", row_height=_ROW,
-        height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch", column_config=_columns(tables),
-        alt="All tables, worst first",
+        height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch", column_config=_columns(shown, days),
+        alt="Tables, worst first",
     )  # fmt: skip
+
+
+def _visible_tables(address: widgets.Address, tables: Sequence[Health]) -> Sequence[Health]:
+    """Return the tables that are not quiet; all of them if the reader requested that, or if all are alike."""
+    loud = [health for health in tables if health.level != "fine"]
+    if not loud or len(loud) == len(tables):
+        return tables
+    return tables if address.flag("tables", "all", f"Show all {count(len(tables))} tables") else loud
 
 
 def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
@@ -67,14 +82,19 @@ def _row(
         "until": ledger.recovery.until,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
         "since": ledger.since,
-        "30 days": [*map(sqrt, trend.serious(health.table))] if ledger.number("open") else None,
-        "owner": visible(owners.get(health.table, "")),
+        "30 days": [*trend.serious(health.table)] if ledger.number("open") else None,
+        "owner": _owner(owners, health.table),
         "judged": _judged(health),
         "why not all": visible(health.reason),
         "evidence up to": last_audit.judged.evidence_up_to
         if last_audit and last_audit.judged.evidence_up_to != normal
         else None,
     }
+
+
+def _owner(owners: Mapping[str, str], table: str) -> str:
+    owner = owners.get(table, NO_OWNER)
+    return "" if owner == NO_OWNER else visible(owner)
 
 
 def _state(health: Health) -> str:
@@ -100,8 +120,9 @@ def _judged(health: Health) -> float | None:
     return None if least is None or least == 1 else floor(least * 1000) / 10
 
 
-def _columns(tables: Sequence[Health]) -> dict[str, Any]:
+def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
     column = st.column_config
+    most = max((max(days.serious(health.table), default=0) for health in tables), default=0)
     inks = {
         _chip(*each): _ink(each[0]) for health in tables for each in health.ledger.by_severity("open").items()
     }
@@ -118,9 +139,10 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         "rows at stake": column.NumberColumn(_rows_head(tables), width=68, format="localized", help="at stake"),
         "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
-            "30 days", width=64, y_min=0,
-            help="open discrepancies of severity warning or higher at the end of each day; "
-            "a bar of double height means four times as many"
+            f"{days.days[0]:%m-%d} to {days.days[-1]:%m-%d}, 0 to {count(most)}",
+            width=150, y_min=0, y_max=max(most, 1),
+            help="open discrepancies of severity warning or higher at the end of each day, with the same scale for "
+            "every table"
         ),
         "owner": column.TextColumn("owner", width=90),
         "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="in the check that judged the "

@@ -34,9 +34,12 @@ _NUMBERS = "\n".join(
     for at in range(1, COLUMNS + 1)
 )
 """Columns of numbers: `widgets.grid` names them in its key. Streamlit sets each cell to the left by itself."""
+_WIDE_ONLY = ", ".join(
+    f'[class*="st-key-{GRID}-"][class*="-w{at}-"] :is(th, td):nth-child({at})' for at in range(1, COLUMNS + 1)
+)
 _PHONE = f"""@media (max-width: 640px) {{
   [class*="st-key-{GRID}-"] :is(th, td) {{ padding: .25rem .35rem; font-size: .85rem; }}
-  [class*="st-key-{GRID}-"] td:nth-child(n+6):last-child {{ min-width: 10rem; }}
+  {_WIDE_ONLY} {{ display: none; }}
   [class*="st-key-{GRID}-"] [data-testid="stTable"] {{
     overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888;
   }}
@@ -48,6 +51,8 @@ _OWN = """
 .tile .level { display: block; font-size: .8rem; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
 .tile b { display: block; font-size: 1.4rem; line-height: 1.3; font-weight: 600; font-variant-numeric: tabular-nums; }
 .tile.none b, .tile.none .level { font-weight: 400; }
+.tile .top { display: block; font-size: .65rem; line-height: 1; text-align: right; opacity: .8; }
+.tile .ends { display: flex; justify-content: space-between; font-size: .65rem; line-height: 1.3; opacity: .8; }
 .tile img { display: block; width: 100%; height: 1.6rem; border-bottom: 1px solid #8885; }
 .runs { display: grid; grid-template-columns: repeat(auto-fill, 24px); gap: 3px; }
 .runs a { height: 24px; border-radius: 3px; background: #8885; color: #000 !important; text-decoration: none !important;
@@ -86,16 +91,21 @@ def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:
 
     `st.html` removes inline SVG and keeps images, so the line is an image.
     """
-    drawn = "".join(_tile(name, numbers.get(name, 0), days.of_severity(name)) for name in SEVERITIES)
+    drawn = "".join(
+        _tile(name, numbers.get(name, 0), days.of_severity(name), days.days) for name in SEVERITIES
+    )
     return f'<div class="tiles">{drawn}</div>'
 
 
-def _tile(severity: str, number: int, days: Numbers) -> str:
+def _tile(severity: str, number: int, days: Numbers, dates: Sequence[date]) -> str:
     head = f'<span class="level">{palette.shape(severity)} {severity}</span><b>{count(number)}</b>'
-    return f'<div class="tile {severity}{"" if number else " none"}">{head}{_line(severity, days)}</div>'
+    return (
+        f'<div class="tile {severity}{"" if number else " none"}">{head}{_line(severity, days, dates)}</div>'
+    )
 
 
-def _line(severity: str, days: Numbers) -> str:
+def _line(severity: str, days: Numbers, dates: Sequence[date]) -> str:
+    """Return the line with its scale: the highest number above it, and the first and the last day below it."""
     path = spark_path(days)
     if not path:
         return ""
@@ -103,7 +113,10 @@ def _line(severity: str, days: Numbers) -> str:
     shape = f"<path fill='{palette.COLOURS[severity]}' d='{path}'/>"
     label = f"at the end of each of {len(days)} days: at most {count(max(days))}, the last {count(days[-1])}"
     source = quote(f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{shape}</svg>")
-    return f'<img alt="{label}" title="{label}" src="data:image/svg+xml,{source}">'
+    line = f'<img alt="{label}" title="{label}" src="data:image/svg+xml,{source}">'
+    ends = f"<span>{_day_label(dates[0])}</span><span>{_day_label(dates[-1])}</span>"
+    top = f'<span class="top" aria-hidden="true">max {count(max(days))}</span>'
+    return f'{top}{line}<span class="ends" aria-hidden="true">{ends}</span>'
 
 
 def ticks(runs: Sequence[Row]) -> str:

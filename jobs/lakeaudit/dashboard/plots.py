@@ -1,58 +1,56 @@
 """Draws changes by day, and lists the numbers as text for readers who cannot see a canvas."""
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 import altair as alt
 import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries.history import Period
 from lakeaudit.dashboard.queries.lake import Day
 from lakeaudit.formatting import count
 from lakeaudit.report import palette
 
 DAYS_NAMED = 10
-SPAN = 90
-"""Number of days that are drawn, up to the last change: a peak a year ago would flatten the present."""
 _HEIGHT = 220
 _WIDE = 400
 """Width of the bars of all days together, in points."""
 _WHAT = {"opened": palette.COLOURS["critical"], "resolved": palette.COLOURS["fine"]}
 
 
-def trend(days: Sequence[Day], of: str) -> None:
+def trend(days: Sequence[Day], period: Period, of: str) -> None:
     """Show numbers of opened and resolved discrepancies by day, and of open ones at its end."""
-    widgets.section("By day")
-    if not days:
-        st.caption("Nothing has opened or been resolved yet.")
+    changed = [day for day in days if day.opened or day.reopened or day.resolved]
+    if not changed:
+        still = f"; {count(days[-1].open)} open all the time" if days and days[-1].open else ""
+        st.caption(f"Nothing opened or was resolved in this period{still}.")
         return
-    drawn = [day for day in days if day.day > days[-1].day - timedelta(days=SPAN)]
-    if len(drawn) > 1:
-        _charts(drawn)
+    _charts(days, period)
     rows = [
         (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
-        for day in reversed(days[-DAYS_NAMED:])
+        for day in reversed(changed[-DAYS_NAMED:])
     ]
     with st.expander(
         f"In numbers: the last {widgets.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
     ):
         columns = ("day (UTC)", "opened", "reopened", "resolved", "open at its end")
-        widgets.grid(columns, rows, alt=f"Changes in {of} by day")
+        widgets.grid(columns, rows, alt=f"Changes in {of} by day", phone=columns)
     st.caption(
         "Open includes accepted discrepancies. Resolved includes those closed without a restored file."
     )
 
 
-def _charts(days: Sequence[Day]) -> None:
+def _charts(days: Sequence[Day], period: Period) -> None:
     """Draw two charts over time: opened (up) and resolved (down) by day, and open at the end of each day."""
     changes = [row for day in days for row in _changes(day)]
     ends = [{"day": day.day.isoformat(), "open": day.open} for day in days]
-    span = (days[-1].day - days[0].day).days + 1
+    span = (period.last - period.first).days + 1
+    ends_of_period = [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (period.begin, period.end)]
     x = alt.X(
         "day:T",
-        scale=alt.Scale(type="utc", nice=False),
-        axis=alt.Axis(title=None, labelOverlap=True, format="%Y-%m-%d"),
+        scale=alt.Scale(type="utc", nice=False, domain=ends_of_period),
+        axis=alt.Axis(title="day (UTC)", labelOverlap=True, format="%Y-%m-%d", tickCount=5),
     )
     bars = alt.Chart(pd.DataFrame(changes), height=_HEIGHT).mark_bar(size=min(max(_WIDE / span, 2), 18)).encode(
         x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="opened, resolved", format=",d", tickCount=5, tickMinStep=1)),

@@ -44,7 +44,10 @@ def show(timeline: Timeline) -> None:
     shown = [*reversed(lost), *(commit for commit in reversed(timeline.commits) if not commit.open)][:NAMED]
     with st.expander("In numbers", expanded=False):
         widgets.grid(
-            _COLUMNS, [_row(commit) for commit in shown], alt="Commits, those with something open first"
+            _COLUMNS,
+            [_row(commit) for commit in shown],
+            alt="Commits, those with something open first",
+            phone=("version", "when", "open"),
         )
 
 

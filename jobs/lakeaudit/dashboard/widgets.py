@@ -8,6 +8,7 @@ addresses. So stored text is shown in one of three ways: by `st.text` or `st.cod
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 import pandas as pd
@@ -33,6 +34,8 @@ COLOURS = {
 
 shortened = formatting.shortened
 
+FILLED = 10
+"""A column of a grid has a value in at least one of so many rows."""
 PAGES = "/pages"
 """Key of the session's pages by name."""
 
@@ -115,6 +118,7 @@ def grid(
     alt: str,
     numbers: Sequence[str] = (),
     of: str = "",
+    phone: Sequence[str] = (),
 ) -> None:
     """Show an HTML table; cells are Markdown that the caller has made safe.
 
@@ -124,18 +128,22 @@ def grid(
         alt: name of the table for screen readers.
         numbers: columns that are aligned right.
         of: an id that distinguishes the table from others of the same name on the page.
+        phone: columns that a narrow screen shows; by default the first three.
     """
     frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
     right = "".join(f"n{at}-" for at, name in enumerate(columns, 1) if name in numbers)
-    with st.container(key=f"{markup.GRID}-{right}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
+    narrow = phone or columns[:3]
+    wide = "".join(f"w{at}-" for at, name in enumerate(columns, 1) if name not in narrow)
+    with st.container(key=f"{markup.GRID}-{right}{wide}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
         st.table(frame, border="horizontal", hide_index=True, alt=alt)
 
 
 def used_columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the columns that have a value in any row."""
-    return [
-        name for name in (rows[0] if rows else ()) if any(row[name] not in (None, "", []) for row in rows)
-    ]
+    """Return the columns that have a value in at least one of ten rows; a nearly empty column hides the others."""
+    filled = {
+        name: sum(row[name] not in (None, "", []) for row in rows) for name in (rows[0] if rows else ())
+    }
+    return [name for name, number in filled.items() if 0 < number >= len(rows) / FILLED]
 
 
 def facts(named: Mapping[str, object], alt: str) -> None:
@@ -160,6 +168,11 @@ def reopened(again: int, number: int) -> str:
 def number(value: int | None, noun: str) -> str:
     """Return `1 file` or `2 files`."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def discrepancies(value: int) -> str:
+    """Return `1 discrepancy` or `2 discrepancies`."""
+    return f"{count(value)} {'discrepancy' if value == 1 else 'discrepancies'}"
 
 
 def files(value: Amount) -> str:
@@ -194,6 +207,13 @@ def failure(what: str, hint: str) -> None:
             plain(line)
         st.caption("What to do")
         plain(hint)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError:
+        return None
 
 
 class Address:
@@ -243,6 +263,29 @@ class Address:
         st.session_state[key] = (self.value(name) or "")[:2000]
         return st.text_input(label, key=key, on_change=self._put, args=(name,), help=help)
 
+    def flag(self, name: str, value: str, label: str, of: str = "") -> bool:
+        """Show a box to tick, and return whether the parameter has this value.
+
+        `of` distinguishes several boxes of one page for the same parameter.
+        """
+        key = self._key(f"{name}{of}")
+        st.session_state[key] = self.value(name) == value
+        return st.checkbox(label, key=key, on_change=self._switch, args=(name, value, key))
+
+    def day_value(self, name: str, default: date, first: date, last: date) -> date:
+        """Return the day of a parameter, or the nearest between two others."""
+        return min(max(_day(self.value(name)) or default, first), last)
+
+    def day(self, name: str, label: str, default: date, first: date, last: date) -> date:
+        """Show a choice of a day between two others, and return it."""
+        key = self._key(name)
+        st.session_state[key] = self.day_value(name, default, first, last)
+        chosen: date = st.date_input(
+            label, key=key, min_value=first, max_value=last, format="YYYY-MM-DD", width=160,
+            on_change=self._put, args=(name,),
+        )  # fmt: skip
+        return chosen
+
     def pages(self, name: str, total: int, size: int) -> int:
         """Show buttons for the pages of a list, and return the number of the current page."""
         last = max(-(-total // size), 1)
@@ -263,8 +306,15 @@ class Address:
     def _go(self, name: str, page: int) -> None:
         st.query_params[name] = str(page)
 
+    def _switch(self, name: str, value: str, key: str) -> None:
+        if st.session_state[key]:
+            st.query_params[name] = value
+        elif name in st.query_params:
+            del st.query_params[name]
+
     def _put(self, name: str) -> None:
         value: Any = st.session_state[self._key(name)]
+        value = value.isoformat() if isinstance(value, date) else value
         st.query_params[name] = [*value] if isinstance(value, list) and value else value or ""
         if "page" in st.query_params:
             del st.query_params["page"]

@@ -11,7 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.advice.command_lines import operand, option
-from lakeaudit.advice.next_steps import CLEARED, PLANS, beside_others, list_command, repair_command
+from lakeaudit.advice.next_steps import (
+    CLEARED,
+    PLANS,
+    beside_others,
+    list_command,
+    may_be_meant,
+    repair_command,
+)
 from lakeaudit.kinds import KINDS, loses_state, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
@@ -52,6 +59,12 @@ class Broken:
     def remedy(self) -> str:
         """Return whether the files are recoverable, or how the discrepancies are repaired."""
         return FIRST_THE_LOG if self.blocked else self.recovery.amount
+
+    @property
+    def left_to_a_person(self) -> bool:
+        """Return whether the plan leaves files out that somebody may have removed on purpose."""
+        plans = self.command.startswith(PLANS)
+        return plans and may_be_meant(self.kind, self.recovery.plannable, self.causes)
 
     @property
     def purpose(self) -> str:
@@ -145,7 +158,7 @@ def _command(
     table = next(iter(tables)) if len(tables) == 1 else None
     if blocked:
         return list_command(lake, table, kind)
-    return beside_others(repair_command(lake, table, kind, recovery.plannable, causes), kind)
+    return beside_others(repair_command(lake, table, kind, recovery.plannable, causes, restore=False), kind)
 
 
 def _causes(ledger_rows: Iterable[Row]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
+from lakeaudit.dashboard.queries.history import Period, days_in
 from lakeaudit.dashboard.queries.lake import (
     Health,
     LedgerSums,
@@ -303,11 +304,21 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     ]
     ledger = [discrepancy(a, "resolved"), discrepancy(b) | ACCEPTED, discrepancy(c, table_name="other")]
     publish(place, runs=[run(), run("r9", "failed")], discrepancies=ledger, transitions=told)
+    mine = of_table.changes(changes(results), "orders")
+    two, before = (
+        Period(day(yesterday), day(NOON)),
+        Period(day(yesterday - WEEK), day(yesterday - 2 * WEEK / 7)),
+    )
+    after = Period(day(NOON + WEEK), day(NOON + WEEK))
     seen = [
-        (d.day, d.opened, d.reopened, d.resolved, d.open)
-        for d in of_table.table_days(results, "orders", of_table.changes(changes(results), "orders"))
+        [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in days_in(results, "orders", mine, period)]
+        for period in (two, before, after)
     ]
-    assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
+    assert seen == [
+        [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)],
+        [(before.first, 0, 0, 0, 0), (before.last, 0, 0, 0, 0)],
+        [(after.first, 0, 0, 0, 1)],
+    ]
     assert figures_by_day(lake_days(results, LATER)) == {
         ("other", "critical"): {day(NOON): 1},
         ("orders", "critical"): {day(yesterday): 1},

@@ -355,8 +355,11 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
     assert typed.one("code").text == (
-        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped --allow restore"
+        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
         " -o dropped.jsonl"  # plans of several kinds would be written over each other
+    )
+    assert "These plans leave files that somebody may have removed or replaced on purpose to a person" in (
+        tree("broken").one("section", id="broken").full_text
     )
     assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
 
@@ -414,6 +417,13 @@ def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: sum
 
 
 # --- for everyone
+
+
+def test_what_was_judged_comes_before_the_single_files() -> None:
+    page = tree("broken")
+    order = ["state", "broken", "tables", "changes", "coverage", "findings", "evidence"]
+    assert [section.attrs["id"] for section in page.all("section")] == order
+    assert [link.attrs["href"] for link in page.one("nav").all("a")] == [f"#{name}" for name in order[2:]]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -145,7 +145,7 @@ STANDINGS: list[tuple[str, list[Any], str, str]] = [
     ),
     ("lists nothing, and has files", [pagedata.covered("t", "leftover", files=3), EMPTY], "empty", "idle"),
     (
-        "lists nothing, and what will be lost is judged",
+        "lists nothing, and upcoming losses are judged",
         [pagedata.covered("t", "hazard", files=3), EMPTY],
         "empty",
         "idle",

@@ -13,11 +13,14 @@ from lakeaudit import formatting
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.parts import commands, discrepancy_lines
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
+from lakeaudit.dashboard.queries.table import Listed
+from lakeaudit.dashboard.queries.worst import worst_discrepancies
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.dashboard.source_query import ask_now
-from lakeaudit.formatting import SIDES, side_label, table_label, visible
+from lakeaudit.formatting import SIDES, side_label, table_label
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.results.read import Row
@@ -34,21 +37,51 @@ def show(session: PageSession) -> None:
     discrepancy_id, typed = address.value("id"), (address.value("uri") or "")[:LONGEST]
     if not discrepancy_id and not typed:
         st.title("A file", anchor=False)
-        st.caption("Type the address of a file, or choose a discrepancy on the page of a table.")
+        _search(address)
+        _worst(session)
     else:
         _show_requested(session, discrepancy_id, typed)
         widgets.section("Another file")
-    address.typed("uri", "File", help="s3://bucket/key, or a local path")
+        _search(address)
+
+
+def _search(address: widgets.Address) -> None:
+    address.typed(
+        "uri", "File, or a part of its name", help="s3://bucket/key, a local path, or any part of them"
+    )
+
+
+def _worst(session: PageSession) -> None:
+    worst = session.load(("worst",), lambda: worst_discrepancies(session.results, session.now))
+    st.caption(
+        f"{widgets.discrepancies(worst.total)} open in the lake{_first(worst)}." if worst.total
+        else "No discrepancy is open."
+    )  # fmt: skip
+    discrepancy_lines.show(worst.rows, with_table=True)
+
+
+def _first(listed: Listed) -> str:
+    return f"; the worst {formatting.count(len(listed.rows))}" if listed.total > len(listed.rows) else ""
+
+
+def _matches(session: PageSession, like: str) -> None:
+    """Show the discrepancies whose file, group or table has this text in its name."""
+    st.title("A file", anchor=False)
+    found = session.load(("named", like), lambda: worst_discrepancies(session.results, session.now, like))
+    if not found.total:
+        widgets.failure(
+            f"no discrepancy has {widgets.shortened(like, 200)} in its name",
+            "write the whole address of a file without one: s3://bucket/key, or a local path from the root",
+        )
+        return
+    st.caption(f"{widgets.discrepancies(found.total)} with this text, open ones first{_first(found)}.")
+    discrepancy_lines.show(found.rows, with_table=True)
 
 
 def _show_requested(session: PageSession, discrepancy_id: str | None, typed: str) -> None:
     place = identify(typed) if typed else None
     if typed and (place is None or not place[1]):
-        st.title("A file", anchor=False)
-        widgets.failure(
-            f"{widgets.shortened(typed, 200)} names no file",
-            "write s3://bucket/key, or a local path from the root",
-        )
+        _matches(session, typed)
     elif place is not None:
         subject = session.load(("file", place), lambda: figures.file_of(session.results, *place))
         _file(session, uri_of(*place), subject, st.empty())
@@ -211,25 +244,33 @@ def _restore(session: PageSession, row: Row) -> None:
 
 def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:
     """Show the command that plans the repair, if one is possible now, and the one that explains more."""
+    commands.show(
+        widgets.Address("file"),
+        lambda restore: _lines(session, row, unresolved, waits=waits, restore=restore),
+        row["discrepancy_id"],
+    )
+
+
+def _lines(
+    session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool, restore: bool
+) -> list[str]:
     planned = next_steps.may_be_repaired(row["kind"], Recovery.of_finding(row).plannable)
     repairable = planned and not next_steps.is_by_hand(row)
-    plan = _plan(session, row)
+    plan = _plan(session, row, restore=restore)
     if len(unresolved) > 1:
         same_kind = sum(each["kind"] == row["kind"] for each in unresolved) > 1
         plan = next_steps.beside_others(
             plan, f"{row['table_name']}.{row['kind']}" if same_kind else row["kind"]
         )
     lines = [plan] if repairable and not waits else []
-    lines += [next_steps.learn_more(session.lake_file, row["last_run_id"] or "", row)]
-    st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-    if hint := next_steps.after_plans(lines, widgets.literal):
-        st.caption(hint)
+    return [*lines, next_steps.learn_more(session.lake_file, row["last_run_id"] or "", row)]
 
 
-def _plan(session: PageSession, row: Row) -> str:
+def _plan(session: PageSession, row: Row, *, restore: bool) -> str:
     causes = [row["cause"]] if row["cause"] else []
+    answers = Recovery.of_finding(row).plannable
     return next_steps.repair_command(
-        session.lake_file, row["table_name"], row["kind"], Recovery.of_finding(row).plannable, causes
+        session.lake_file, row["table_name"], row["kind"], answers, causes, restore=restore
     )
 
 
@@ -251,9 +292,9 @@ def _claims(session: PageSession, row: Row) -> None:
     rows = [("the file", *_presence(presence, sides))] if presence else []
     rows += [(CLAIM_NAMES.get(what, what), *_compared(what, each, sides)) for what, each in claims.items()]
     kind = (row["kind"] or "").replace("_", " ")
-    widgets.grid(
-        ("", *map(side_label, sides)), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"]
-    )
+    columns = ("", *map(side_label, sides))
+    alt = f"What each source claims: {kind}"
+    widgets.grid(columns, rows, alt=alt, of=row["discrepancy_id"], phone=columns)
     for side in SIDES:
         if side not in sides:
             is_off = side == "metastore" and not session.lake.metastores
@@ -336,7 +377,8 @@ def _history(session: PageSession, subject: Subject) -> None:
         )
         for event in events
     ]
-    widgets.grid(("when", "", "event", "source"), rows, alt="History, oldest first")
+    columns = ("when", "", "event", "source")
+    widgets.grid(columns, rows, alt="History, oldest first", phone=("when", "event", "source"))
     explained = [change for change in subject.history if change["reason"]]
     if explained:
         with st.expander("Reasons from the audits"):

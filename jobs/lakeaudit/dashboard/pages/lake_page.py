@@ -1,6 +1,7 @@
 """Shows the lake on one screen: its verdict, the worst tables, the audits, and all tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -8,30 +9,31 @@ from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import lake_grid, markup, widgets
+from lakeaudit.dashboard.parts import commands, table_lines
 from lakeaudit.dashboard.queries.lake import (
-    NOT_FULLY_JUDGED,
     Health,
     LakeFigures,
     LedgerSums,
+    add_sums,
     lake_days,
     lake_figures,
-    levels,
     table_healths,
 )
+from lakeaudit.dashboard.queries.owners import NO_OWNER, days_of, owners
 from lakeaudit.dashboard.queries.plans import newest_plans
 from lakeaudit.dashboard.session import PageSession
-from lakeaudit.formatting import ACCEPTED, PENDING, age, count, duration, second, visible
+from lakeaudit.formatting import ACCEPTED, NO_TABLE, PENDING, age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import NOTHING_JUDGED
 from lakeaudit.report.evidence_ages import EvidenceAge
-from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
-from lakeaudit.results.recovery import sentence
 from lakeaudit.results.summaries.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.summaries.trends import changes
 
+PLANNED = 20
+"""Highest number of an owner's tables in one command."""
 FIRST = 4
 """Number of damaged tables with a line of their own."""
 SOURCES = 6
@@ -54,22 +56,69 @@ def show(session: PageSession) -> None:
         _troubles(figures.troubles)
         widgets.failure(f"{session.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
-    _head(session, figures, figures.run, figures.verdict)
+    address = widgets.Address("lake")
+    left, right = st.columns([6, 1], vertical_alignment="center")
+    with right:
+        scope = _scope(session, address, figures)
+    with left:
+        if scope.owner is None:
+            _head(session, figures, figures.run, figures.verdict)
+        else:
+            _owner_head(session, figures.run, scope)
     _troubles(figures.troubles)
-    command = _first(session, figures.tables)
+    command = _worst(session, scope.tables)
     changed = session.load(("changes",), lambda: changes(session.results), by_clock=False)
     days = session.load(("days",), lambda: lake_days(session.results, session.now, changed))
-    _strip(session, figures, days)
-    _tables(session, figures, days)
+    _strip(session, figures, scope, days_of(days, scope.tables) if scope.owner else days)
+    _tables(session, address, scope, days)
     if command:
-        _plan(session, command, figures.tables)
+        _plan(session, address, command, scope)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The tables that the page shows, worst first: all, or those of one owner; `owners` are of all tables."""
+
+    tables: Sequence[Health]
+    totals: LedgerSums
+    owners: Mapping[str, str]
+    owner: str | None = None
+
+
+def _scope(session: PageSession, address: widgets.Address, figures: LakeFigures) -> Scope:
+    """Show the choice of an owner, if the lake has any, and return the tables to show."""
+    by_table = owners(session.lake, [health.table for health in figures.tables if health.table != NO_TABLE])
+    named = sorted({*by_table.values()} - {NO_OWNER})
+    requested = address.value("owner")
+    owner = address.one("owner", "Owner", [*named, *_without(by_table)]) if named else None
+    if requested and owner is None:
+        widgets.failure(f"no owner {widgets.shortened(requested, 100)} in the lake file", "choose another")
+    if owner is None:
+        return Scope(figures.tables, figures.totals, by_table)
+    mine = [health for health in figures.tables if by_table.get(health.table) == owner]
+    return Scope(mine, add_sums([health.ledger for health in mine]), by_table, owner)
+
+
+def _without(by_table: Mapping[str, str]) -> list[str]:
+    return [NO_OWNER] if NO_OWNER in by_table.values() else []
+
+
+def _owner_head(session: PageSession, run: Row, scope: Scope) -> None:
+    """Show the owner's tables in one sentence, with the level of the worst."""
+    tables, number = scope.tables, widgets.number(len(scope.tables), "table")
+    said = table_lines.how_many(tables) or f"nothing above {SEVERITIES[-1]} is open"
+    kicker = (
+        f"{number} of {visible(scope.owner or '')} in {visible(session.lake.name)}, {_audited(session, run)}"
+    )
+    widgets.title(tables[0].level if tables else None, f"{scope.owner}: {said}", kicker=kicker)
+    widgets.link("lake", "All tables of the lake")
 
 
 def _head(session: PageSession, figures: LakeFigures, run: Row, verdict: Verdict) -> None:
     widgets.title(
         verdict.level,
         verdict.headline,
-        kicker=f"{visible(session.lake.name)}, audited {_ago(session, run['as_of'])}",
+        kicker=f"{visible(session.lake.name)}, {_audited(session, run)}",
     )
     since = figures.quiet_since if verdict.level == "fine" else None
     quiet = [f"Quiet for {age(since, session.now)}, since {second(since)}"] if since else []
@@ -77,8 +126,8 @@ def _head(session: PageSession, figures: LakeFigures, run: Row, verdict: Verdict
         widgets.plain(" \u00b7 ".join([*quiet, *verdict.notes]))
 
 
-def _ago(session: PageSession, then: datetime) -> str:
-    return f"{age(then, session.now)} ago ({second(then)})"
+def _audited(session: PageSession, run: Row) -> str:
+    return f"audited {age(run['as_of'], session.now)} ago ({second(run['as_of'])})"
 
 
 def _troubles(troubles: Sequence[str]) -> None:
@@ -88,21 +137,21 @@ def _troubles(troubles: Sequence[str]) -> None:
             st.markdown(f":red-badge[audit] {widgets.prose(trouble)}")
 
 
-def _strip(session: PageSession, figures: LakeFigures, days: OpenByDay) -> None:
+def _strip(session: PageSession, figures: LakeFigures, scope: Scope, days: OpenByDay) -> None:
     """Show three columns: open discrepancies by severity, the evidence, and the runs."""
     left, middle, right = st.columns([6, 4, 6], gap="medium")
     with left:
-        _open(figures, days)
+        _open(scope.totals, days)
     with middle:
         _evidence(session, figures)
     with right:
         _runs(session, figures)
 
 
-def _open(figures: LakeFigures, days: OpenByDay) -> None:
-    by = figures.totals.by_severity("open")
+def _open(totals: LedgerSums, days: OpenByDay) -> None:
+    by = totals.by_severity("open")
     st.html(markup.tiles(by, days))
-    if notes := _notes(figures, drawn=any(any(days.of_severity(name)) for name in SEVERITIES)):
+    if notes := _notes(totals, drawn=any(any(days.of_severity(name)) for name in SEVERITIES)):
         st.caption(notes)
     if odd := {name: number for name, number in by.items() if name not in SEVERITIES}:
         widgets.plain("Unknown severity: " + ", ".join(f"{count(odd[name])} {name}" for name in odd))
@@ -111,8 +160,7 @@ def _open(figures: LakeFigures, days: OpenByDay) -> None:
 _NOT_COUNTED = {"accepted": ACCEPTED, "pending": PENDING}
 
 
-def _notes(figures: LakeFigures, *, drawn: bool) -> str:
-    totals = figures.totals
+def _notes(totals: LedgerSums, *, drawn: bool) -> str:
     rest = [f"{count(totals.number(of))} {words}" for of, words in _NOT_COUNTED.items() if totals.number(of)]
     notes = [f"The oldest was first seen {second(totals.since)}."] if totals.number("open") else []
     notes += [f"Not counted: {', '.join(rest)}."] if rest else []
@@ -158,83 +206,42 @@ def _runs(session: PageSession, figures: LakeFigures) -> None:
         widgets.link("plans", words, plan=plan["plan_id"])
 
 
-def _first(session: PageSession, tables: Sequence[Health]) -> DeltaGenerator | None:
+def _worst(session: PageSession, tables: Sequence[Health]) -> DeltaGenerator | None:
     """Show the worst tables, one line and link each; return the container for the command below them."""
-    wrong = _wrong(tables)
+    wrong = table_lines.wrong(tables)
     with st.container(gap="xxsmall"):
         soonest = min((each for each in wrong if each.ledger.recovery.until), key=_end, default=None)
         shown = [*wrong[:FIRST], *([soonest] if soonest and soonest not in wrong[:FIRST] else [])]
-        for health in shown:
-            _one(session, health)
-        if more := _more([health for health in wrong if health not in shown]):
+        table_lines.show(session, shown)
+        if more := table_lines.how_many([health for health in wrong if health not in shown], "more "):
             st.caption(f"{more}: see the grid.")
-        return st.container(horizontal=True, vertical_alignment="center") if wrong else None
-
-
-def _more(rest: Sequence[Health]) -> str:
-    by = levels(rest)
-    unsure, broken = by["unjudged"], by.total() - by["unjudged"]
-    of_them = f", {count(by['critical'])} of them critical" if by["critical"] else ""
-    parts = [f"{widgets.number(broken, 'more table')} with something wrong{of_them}"] if broken else []
-    parts += [f"{count(unsure)} {'' if broken else 'more '}{NOT_FULLY_JUDGED}"] if unsure else []
-    return "; ".join(parts)
-
-
-def _wrong(tables: Sequence[Health]) -> Sequence[Health]:
-    return [health for health in tables if health.level not in ("fine", "info")]
+        return st.container() if wrong else None
 
 
 def _end(health: Health) -> datetime:
     return health.ledger.recovery.until or datetime.max.replace(tzinfo=UTC)
 
 
-def _one(session: PageSession, health: Health) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        alone = health.level == "unjudged"  # then only the doubt is shown
-        st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
-        widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
-        widgets.plain(_summary(session, health))
-
-
-def _plan(session: PageSession, at: DeltaGenerator, tables: Sequence[Health]) -> None:
+def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, scope: Scope) -> None:
     """Show the command, after everything else: the highlighter of a code block delays all that follows."""
-    meant = any(
-        health.ledger.recovery.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown")
-    )
-    command = next_steps.plan_all(session.lake_file, meant=meant)
+    wrong = table_lines.wrong(scope.tables)
+    meant = any(health.ledger.recovery.answers.get(may) for health in wrong for may in ("yes", "unknown"))
+    tables = [health.table for health in wrong if health.level != "unjudged"] if scope.owner else []
+    if scope.owner and not 0 < len(tables) <= PLANNED:
+        return
     with at:
-        st.code(visible(command), language=None, width="content", wrap_lines=True)
-        st.caption(next_steps.after_plans([command], widgets.literal))
+        commands.show(
+            address,
+            lambda restore: [next_steps.plan_all(session.lake_file, meant=meant and restore, tables=tables)],
+        )
 
 
-def _summary(session: PageSession, health: Health) -> str:
-    """Return the findings of the worst severity by kind, and the number of the others."""
-    ledger = health.ledger
-    worst, *others = [*ledger.by_severity("open").items()] or [("", 0)]
-    kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in ledger.worst_kinds.items()]
-    what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
-    parts = [f"{what}{widgets.reopened(ledger.again, worst[1])}"] if worst[1] else []
-    parts += [f"{widgets.amount(ledger.rows)} rows at stake"] if worst[1] and ledger.rows.known else []
-    parts += [_recovery(session, ledger)] if worst[1] else []
-    parts += [f"since {age(ledger.since, session.now)}"] if ledger.since else []
-    parts += [f"also {count(sum(number for _, number in others))} less severe"] if others else []
-    brief = health.doubt and health.reason.startswith(health.doubt)  # the table's page has the rest
-    parts += [health.doubt if brief else health.reason] if health.level != "unjudged" or not brief else []
-    return " · ".join(filter(None, parts))
-
-
-def _recovery(session: PageSession, ledger: LedgerSums) -> str:
-    """Return how much of the worst open severity is recoverable; empty if that is info and nothing is lost."""
-    serious = any(ledger.by_severity("open").get(severity) for severity in AT_STAKE)
-    return sentence(ledger.worst_recovery, session.now) if serious or ledger.worst_recovery.losses else ""
-
-
-def _tables(session: PageSession, figures: LakeFigures, days: OpenByDay) -> None:
+def _tables(session: PageSession, address: widgets.Address, scope: Scope, days: OpenByDay) -> None:
     left, right = st.columns([7, 3], gap="medium")
     with left:
-        lake_grid.show(session, figures.tables, days)
+        lake_grid.show(session, address, scope.tables, days, scope.owners)
     with right:
-        _by_table_and_day(days, [health.table for health in figures.tables])
+        _by_table_and_day(days, [health.table for health in scope.tables])
 
 
 def _by_table_and_day(trend: OpenByDay, tables: Sequence[str]) -> None:

@@ -44,15 +44,18 @@ def show(session: PageSession) -> None:
     st.title("Plans and notices", anchor=False)
     newest = session.load(("plans",), lambda: figures.newest_plans(session.results))
     address = widgets.Address("plans")
-    chosen = address.one("plan", "Plan", [plan["plan_id"] for plan in newest.shown]) if newest.shown else None
     requested = address.value("plan")
-    if chosen is None and requested:
-        widgets.failure(f"no plan {widgets.shortened(requested, 150)} among the newest", "choose one above")
     one = (
-        session.load(("plan", chosen), lambda: figures.plan_steps(session.results, chosen))
-        if chosen
+        session.load(("plan", requested), lambda: figures.plan_steps(session.results, requested))
+        if requested
         else None
     )
+    listed = [plan["plan_id"] for plan in newest.shown]
+    older = [one.plan["plan_id"]] if one and one.plan["plan_id"] not in listed else []
+    if listed:
+        address.one("plan", "Plan", [*listed, *older])
+    if requested and one is None:
+        widgets.failure(f"no plan {widgets.shortened(requested, 150)} in these results", "choose one above")
     if one is not None:
         _plan(session, one)
         return

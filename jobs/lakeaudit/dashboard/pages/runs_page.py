@@ -32,14 +32,7 @@ def show(session: PageSession) -> None:
         widgets.failure(f"{session.results.place.uri} holds no audit", "run `lakeaudit audit` first")
         return
     address = widgets.Address("runs")
-    chosen = address.one("run", "Run", list(dict.fromkeys(run["run_id"] for run in newest.shown)))
-    requested = address.value("run")
-    if chosen is None and requested:
-        widgets.failure(f"no run {widgets.shortened(requested, 150)} among the newest", "choose one above")
-    if chosen is not None:
-        one = session.load(("run", chosen), lambda: figures.run_figures(session.results, chosen))
-        if one is not None:
-            _run(session, address, one)
+    if _requested(session, address, list(dict.fromkeys(run["run_id"] for run in newest.shown))):
         return
     st.caption("Newest first.")
     rows = [_line(run, newest.changed.get(run["run_id"])) for run in newest.shown]
@@ -50,6 +43,23 @@ def show(session: PageSession) -> None:
     )  # fmt: skip
     if newest.rest:
         st.caption(f"{count(newest.rest)} older runs are not shown.")
+
+
+def _requested(session: PageSession, address: widgets.Address, newest: list[str]) -> bool:
+    """Show the run of the address, of any age; return whether there is one."""
+    requested = address.value("run")
+    one = (
+        session.load(("run", requested), lambda: figures.run_figures(session.results, requested))
+        if requested
+        else None
+    )
+    older = [one.run["run_id"]] if one and one.run["run_id"] not in newest else []
+    address.one("run", "Run", [*newest, *older])
+    if requested and one is None:
+        widgets.failure(f"no run {widgets.shortened(requested, 150)} in these results", "choose one above")
+    if one is not None:
+        _run(session, address, one)
+    return one is not None
 
 
 def _line(run: Row, changed: Changed | None) -> dict[str, object]:
@@ -189,6 +199,7 @@ def _sources(run: Row) -> None:
             rows,
             alt="Sources of the run",
             numbers=("rows", "rejected"),
+            phone=("source", "place", "taken"),
         )
     else:
         st.caption("No source was read.")

@@ -8,7 +8,8 @@ from functools import partial
 import streamlit as st
 
 from lakeaudit.advice import next_steps
-from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
+from lakeaudit.dashboard import partition_plots, timeline_plot, widgets
+from lakeaudit.dashboard.parts import commands, discrepancy_lines, history, table_lines
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths
 from lakeaudit.dashboard.queries.table import (
@@ -17,7 +18,6 @@ from lakeaudit.dashboard.queries.table import (
     Broken,
     Change,
     Commit,
-    Listed,
     ListFilter,
     Partitions,
 )
@@ -32,19 +32,16 @@ from lakeaudit.formatting import (
     count,
     rough,
     second,
-    size,
-    visible,
 )
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
-from lakeaudit.results.read import Row
-from lakeaudit.results.recovery import brief, of_finding, sentence
+from lakeaudit.results.recovery import brief, sentence
 from lakeaudit.results.summaries.trends import changes
 
-NAME = 56
-"""Highest number of characters of a file's name in the list."""
+WORST = 10
+"""Number of tables that are listed until one is selected."""
 BROKEN = 40
 """Highest number of kinds with a row; there are fewer, unless another program wrote the rows."""
 
@@ -55,7 +52,7 @@ def show(session: PageSession) -> None:
     address = widgets.Address("table")
     table = address.one("table", "Table", [health.table for health in tables])
     if table is None:
-        _none(address.value("table"))
+        _none(session, address, tables)
         return
     health = next(each for each in tables if each.table == table)
     of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
@@ -63,7 +60,7 @@ def show(session: PageSession) -> None:
     _head(session, health, changed)
     by_kind = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
     if by_kind:
-        _broken(session, table, by_kind)
+        _broken(session, address, table, by_kind)
     parts = session.load(
         ("partitions", table), lambda: figures.partitions(session.results, table, session.now)
     )
@@ -74,20 +71,30 @@ def show(session: PageSession) -> None:
     if by_kind or changed:
         with nullcontext() if by_kind else st.expander("Resolved discrepancies, file by file"):
             _list(session, address, table, by_kind, parts)
-    plots.trend(
-        session.load(("days", table), lambda: figures.table_days(session.results, table, changed)),
-        "the table",
-    )
+    history.show(session, address, table, changed)
     _commits(session.load(("commits", table), lambda: figures.commits(session.results, table, session.now)))
     _coverage(health)
 
 
-def _none(requested: str | None) -> None:
+def _none(session: PageSession, address: widgets.Address, tables: Sequence[Health]) -> None:
+    """Show a search, and the worst tables or those whose name contains the text."""
     st.title("A table", anchor=False)
-    if requested:
+    if requested := address.value("table"):
         widgets.failure(f"no table {widgets.shortened(requested, 200)} in this lake", "choose one above")
+    like = address.typed("search", "Name contains").lower()
+    named = (
+        [health for health in tables if like in health.table.lower()] if like else table_lines.wrong(tables)
+    )
+    if like:
+        st.caption(f"{widgets.number(len(named), 'table')}, worst first{_first(named)}.")
     else:
-        st.caption("Choose a table.")
+        said = table_lines.how_many(tables) or "No table has something wrong"
+        st.caption(f"{said}{_first(named)}.")
+    table_lines.show(session, named[:WORST])
+
+
+def _first(tables: Sequence[Health]) -> str:
+    return f"; the worst {count(WORST)}" if len(tables) > WORST else ""
 
 
 def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> None:
@@ -121,7 +128,7 @@ def _since(session: PageSession, changed: Sequence[Change]) -> str:
     return f" since {second(max(ends))} ({age(max(ends), session.now)})" if ends else ""
 
 
-def _broken(session: PageSession, table: str, by_kind: Sequence[Broken]) -> None:
+def _broken(session: PageSession, address: widgets.Address, table: str, by_kind: Sequence[Broken]) -> None:
     widgets.section("What is broken")
     pressing = [each for each in by_kind if each.standing == "open"]
     others = [each for each in by_kind if each.standing != "open"]
@@ -133,10 +140,12 @@ def _broken(session: PageSession, table: str, by_kind: Sequence[Broken]) -> None
         )
         rows = [[cells[name] for name in columns] for cells in map(partial(_row, session), pressing[:BROKEN])]
         widgets.grid(columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS)
-        lines = next_steps.commands_for_table(session.lake_file, table, pressing[:BROKEN])
-        st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if hint := next_steps.after_plans(lines, widgets.literal):
-            st.caption(hint)
+        commands.show(
+            address,
+            lambda restore: next_steps.commands_for_table(
+                session.lake_file, table, pressing[:BROKEN], restore=restore
+            ),
+        )
         with st.expander("Explanations, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(session, each)
@@ -261,7 +270,7 @@ def _list(
         listed = session.load(
             (*about, last), lambda: figures.listed(session.results, table, filters, session.now, last)
         )
-    _rows(listed)
+    discrepancy_lines.show(listed.rows)
 
 
 def _list_filter(address: widgets.Address, by_kind: Sequence[Broken], parts: Partitions) -> ListFilter:
@@ -273,32 +282,6 @@ def _list_filter(address: widgets.Address, by_kind: Sequence[Broken], parts: Par
         partition = address.one("partition", "Partition", [part.path for part in parts.shown if part.path])
         like = address.typed("q", "Name contains")
     return ListFilter(standings, severities, kinds, partition, like)
-
-
-def _rows(listed: Listed) -> None:
-    """Show a line for each discrepancy: its kind, its file as a link, its stake."""
-    with st.container(gap="xxsmall"):
-        for row in listed.rows:
-            standing = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
-            kind = widgets.prose((row["kind"] or "").replace("_", " "))
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(f"{widgets.badge(row['severity'])} ***{kind}**{standing}", width="content")
-                name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
-                widgets.link("file", name, id=row["discrepancy_id"])
-                widgets.plain(_line(row))
-
-
-def _line(row: Row) -> str:
-    parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
-    parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
-    parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
-    again = ", reopened" if row["reopened"] and row["state"] != "resolved" else ""
-    parts += [f"since {second(row['first_seen_at'])}{again}", of_finding(row)]
-    if row["standing"] == "accepted":
-        parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
-    if row["resolution"]:
-        parts.append(next_steps.resolution_text(row))
-    return " · ".join(filter(None, parts))
 
 
 def _coverage(health: Health) -> None:
@@ -314,7 +297,8 @@ def _coverage(health: Health) -> None:
     rows = [(axis_words(axis), cell.extent, _outcomes(cell),
              widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
-    widgets.grid(("axis", "judged", "files", "why not all"), rows, alt="Coverage")
+    columns = ("axis", "judged", "files", "why not all")
+    widgets.grid(columns, rows, alt="Coverage", phone=("axis", "judged", "why not all"))
 
 
 def _axes_note(judged: Judged) -> str:

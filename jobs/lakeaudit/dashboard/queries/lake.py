@@ -125,7 +125,7 @@ def lake_figures(
     runs = results.runs()
     run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
     tables = table_healths(results, lake, now) if tables is None else tables
-    totals = _add([table.ledger for table in tables] if run else ledger_sums(results, now).values())
+    totals = add_sums([table.ledger for table in tables] if run else ledger_sums(results, now).values())
     return LakeFigures(
         run=run,
         verdict=headline(results, run, lake, now, tables) if run else None,
@@ -195,7 +195,8 @@ def _sums(rows: Sequence[Row]) -> LedgerSums:
     )
 
 
-def _add(parts: Collection[LedgerSums]) -> LedgerSums:
+def add_sums(parts: Collection[LedgerSums]) -> LedgerSums:
+    """Return the numbers of several tables together, and since when the oldest is open."""
     numbers: dict[str, dict[str, int]] = {}
     for part in parts:
         for of, by in part.numbers.items():

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.summary import Amount
@@ -24,8 +23,6 @@ PARTITIONS = 2000
 COMMITS = 50
 CHANGES = 5000
 """Number of moments with a change; a run has at most two."""
-DAYS = 60
-"""Number of days with a change."""
 STANDINGS = ("open", "accepted", "pending", "resolved")
 """Standings of a discrepancy; an accepted one is open or pending, and somebody has accepted it until later."""
 
@@ -195,19 +192,6 @@ def changes(of_lake: pa.Table, table: str) -> tuple[Change, ...]:
 _COUNTED = ("opened", "reopened", "resolved")
 
 
-def table_days(results: Results, table: str, changed: Sequence[Change]) -> tuple[Day, ...]:
-    """Return the last days with any of these changes, oldest first."""
-    (now,) = ask(
-        results, f"SELECT count(*) AS open FROM discrepancies WHERE state = 'open' AND {of_table(table)}",
-        "discrepancies",
-    ) or [{"open": 0}]  # fmt: skip
-    days: dict[date, Row] = {}
-    for change in reversed(changed):
-        none = {"day": change.at.date(), "opened": 0, "reopened": 0, "resolved": 0}
-        days.setdefault(change.at.date(), none)[change.what] += change.number
-    return counted_back([*days.values()][:DAYS], now["open"])
-
-
 def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
     """Return the commits of open discrepancies, newest first.
 
@@ -220,9 +204,9 @@ def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
     return tuple(Commit(**row) for row in ask(results, sql, "discrepancies"))
 
 
-_LISTED = (
-    "discrepancy_id, kind, severity, subject_type, subject, partition_path, rows_at_stake, bytes_at_stake, files, "
-    "first_seen_at, reopened, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, "
+LISTED = (
+    "discrepancy_id, table_name, kind, severity, subject_type, subject, partition_path, rows_at_stake, bytes_at_stake, "
+    "files, first_seen_at, reopened, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, "
     "resolution"
 )
 
@@ -230,7 +214,7 @@ _LISTED = (
 def listed(results: Results, table: str, filters: ListFilter, now: datetime, page: int) -> Listed:
     """Return a page of a table's discrepancies, worst first; pages begin at 1."""
     where = " AND ".join([of_table(table), *_conditions(filters, now)])
-    sql = f"""SELECT {_LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
+    sql = f"""SELECT {LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
         ORDER BY {WORST_FIRST} LIMIT {PAGE_ROWS} OFFSET {PAGE_ROWS * (page - 1)}"""
     rows = ask(results, sql, "discrepancies")
     if page == 1 and len(rows) < PAGE_ROWS:

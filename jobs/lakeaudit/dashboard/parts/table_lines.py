@@ -1,0 +1,65 @@
+"""Shows tables with something wrong, one line and link each."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, LedgerSums, levels
+from lakeaudit.dashboard.session import PageSession
+from lakeaudit.formatting import age, count
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report.summary import AT_STAKE
+from lakeaudit.results.recovery import sentence
+
+
+def wrong(tables: Sequence[Health]) -> Sequence[Health]:
+    """Return the tables with open discrepancies above info, and those that could not be fully judged."""
+    return [health for health in tables if health.level not in ("fine", SEVERITIES[-1])]
+
+
+def how_many(tables: Sequence[Health], more: str = "") -> str:
+    """Return how many tables have something wrong or were not fully judged; empty: none. `more`: the word `more`."""
+    by = levels(wrong(tables))
+    unsure, broken = by["unjudged"], by.total() - by["unjudged"]
+    of_them = f", {count(by['critical'])} of them critical" if by["critical"] else ""
+    parts = [f"{widgets.number(broken, f'{more}table')} with something wrong{of_them}"] if broken else []
+    parts += [f"{count(unsure)} {'' if broken else more}{NOT_FULLY_JUDGED}"] if unsure else []
+    return "; ".join(parts)
+
+
+def show(session: PageSession, tables: Sequence[Health]) -> None:
+    """Show a line for each table: its level, a link, and its worst discrepancies."""
+    with st.container(gap="xxsmall"):
+        for health in tables:
+            _line(session, health)
+
+
+def _line(session: PageSession, health: Health) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        alone = health.level == "unjudged"  # then only the doubt is shown
+        st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
+        widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
+        widgets.plain(_summary(session, health))
+
+
+def _summary(session: PageSession, health: Health) -> str:
+    """Return the findings of the worst severity by kind, and the number of the others."""
+    ledger = health.ledger
+    worst, *others = [*ledger.by_severity("open").items()] or [("", 0)]
+    kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in ledger.worst_kinds.items()]
+    what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
+    parts = [f"{what}{widgets.reopened(ledger.again, worst[1])}"] if worst[1] else []
+    parts += [f"{widgets.amount(ledger.rows)} rows at stake"] if worst[1] and ledger.rows.known else []
+    parts += [_recovery(session, ledger)] if worst[1] else []
+    parts += [f"since {age(ledger.since, session.now)}"] if ledger.since else []
+    parts += [f"also {count(sum(number for _, number in others))} less severe"] if others else []
+    brief = health.doubt and health.reason.startswith(health.doubt)  # the table's page has the rest
+    parts += [health.doubt if brief else health.reason] if health.level != "unjudged" or not brief else []
+    return " · ".join(filter(None, parts))
+
+
+def _recovery(session: PageSession, ledger: LedgerSums) -> str:
+    """Return how much of the worst open severity is recoverable; empty if that is info and nothing is lost."""
+    serious = any(ledger.by_severity("open").get(severity) for severity in AT_STAKE)
+    return sentence(ledger.worst_recovery, session.now) if serious or ledger.worst_recovery.losses else ""
