@@ -157,7 +157,7 @@ PHRASES: Mapping[str, str] = {
     r"reckon(?:s|ed|ing)?": "estimate",
     r"what will be lost": "upcoming losses",
     r"another remedy": "no automatic repair",
-    r"(?<!most )of it open": "open; `12 open`",
+    r"\d of it open": "open; `12 open`",
     r"not asked,? or silent": "no data, not configured",
     r"(?-i:Of) \w+": "start with the subject: 'For a Delta table ...', 'A Delta table ...'",
 }

@@ -81,7 +81,7 @@ def test_the_report_page(
     assert violations(page) == []
 
 
-PLACES = ("", "table?table={table}", "file?id=h0", "file?id=h5", "runs?run=r1", "plans")
+PLACES = ("", "table", "file", "table?table={table}", "file?id=h0", "file?id=h5", "runs?run=r1", "plans")
 SEEN = [
     *(("light", place) for place in PLACES),
     ("dark", ""),

@@ -19,7 +19,7 @@ from tests.builders.pagedata import HOSTILE
 from tests.builders.random_results import draw
 from tests.builders.results import lake_file
 from tests.builders.served import serving
-from tests.page.conftest import SEED, Served, Visitor
+from tests.page.conftest import PHONE, SEED, Served, Visitor
 
 pytestmark = [
     pytest.mark.page,
@@ -77,6 +77,20 @@ def test_links_of_messages_open_their_subjects(page: Page, served: Served, numbe
         expect(shown, address).to_contain_text(words, use_inner_text=False)
         expect(shown, address).not_to_contain_text("cannot be shown")
         expect(page.get_by_text("Page not found"), address).to_have_count(0)
+
+
+def test_a_phone_shows_three_columns_and_the_next_step(page: Page, served: Served) -> None:
+    page.set_viewport_size(PHONE)
+    settled(page, addresses.table_address(served.url, served.drawn.table))
+    heads = page.get_by_role("table").first.locator("th")
+    expect(heads.first, f"seed {SEED}").to_be_visible()
+    texts = [head.inner_text() for head in heads.all() if head.is_visible()]
+    assert texts == ["what", "severity", "recoverable"], f"seed {SEED}"
+    expect(page.get_by_test_id("stCode").first, f"seed {SEED}").to_contain_text("lakeaudit ")
+    for place in ("", "/table", "/file", "/file?id=h0", "/runs", "/runs?run=r1", "/plans"):
+        settled(page, f"{served.url}{place}")
+        main = page.get_by_test_id("stMain")
+        assert main.evaluate("main => main.scrollWidth <= main.clientWidth"), f"seed {SEED}: {place}"
 
 
 def test_the_first_page_has_a_name_too(page: Page, served: Served) -> None:

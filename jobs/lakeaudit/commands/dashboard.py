@@ -4,9 +4,16 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from secrets import token_urlsafe
+from typing import TYPE_CHECKING
 
 from lakeaudit.errors import BadInput, CannotAudit
+
+if TYPE_CHECKING:
+    from lakeaudit.config import Lake
+    from lakeaudit.dashboard.acceptance import Request
+    from lakeaudit.results.read import Results
 
 WELL_KNOWN = 8501
 TOKEN_VARIABLE = "LAKEAUDIT_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
@@ -40,13 +47,24 @@ def run(
     chosen = free_port(host, port)
     where = Where(host, chosen, tuple(names), path_of(base_path), any_port=port is None, token=token)
     try:
-        serve(lake_file, where, ready)
+        serve(lake_file, where, ready, change_ledger)
     except SystemExit as error:  # Streamlit exits if it cannot listen
         if error.code in (None, 0):
             raise
         raise BadInput(
             f"{host}:{where.port}", "another process took the port during the start", "start again"
         ) from error
+
+
+def change_ledger(lake: "Lake", results: "Results", request: "Request", now: datetime) -> str:
+    """Accept a discrepancy, or end its acceptance, as `lakeaudit ack` and `unack` do. Raises as `acknowledge`."""
+    from lakeaudit.commands import discrepancies
+
+    ids = [request.discrepancy_id]
+    if request.until is None:
+        return discrepancies.withdraw(lake, results, ids, now).verdict
+    ack = discrepancies.ack_of(request.by, request.reason, request.until.isoformat())
+    return discrepancies.acknowledge(lake, results, ids, ack, now).verdict
 
 
 def path_of(text: str) -> str:

@@ -18,6 +18,7 @@ from streamlit.config_option import ConfigOption
 from streamlit.web import bootstrap
 from streamlit.web.server.starlette import starlette_server
 
+from lakeaudit.dashboard import acceptance
 from lakeaudit.dashboard.gate import ALIVE, PARAMETER, Gate, known_names
 from lakeaudit.dashboard.metrics_endpoint import METRICS, MetricsEndpoint
 
@@ -80,8 +81,14 @@ def options(where: Where) -> dict[str, object]:
     }
 
 
-def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
-    """Serve the dashboard of a lake until it is interrupted; `ready` gets the address once the server responds."""
+def serve(
+    lake_file: str, where: Where, ready: Callable[[str], None], change: acceptance.Change | None = None
+) -> None:
+    """Serve the dashboard of a lake until it is interrupted; `ready` gets the address once the server responds.
+
+    `change` makes the changes that visitors request; None, or a server without a token: they cannot change anything.
+    """
+    acceptance.install(change if where.token else None)
     settings = options(where)
     flags = {name.replace(".", "_"): value for name, value in settings.items()}
     bootstrap.load_config_options(flags)

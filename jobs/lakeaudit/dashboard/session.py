@@ -42,6 +42,10 @@ class PageSession:
         value: T = _cached(self.state, period, repr(about), figure)
         return value
 
+    def forget_versions(self) -> None:
+        """Read the versions of the results again at once, after a change by a visitor."""
+        _versions.clear()
+
 
 def page_session(lake_file: str, now: datetime) -> PageSession:
     """Return the lake of the current lake file, with its newest results.

@@ -193,6 +193,17 @@ def test_the_line_of_a_tile_starts_at_none() -> None:
     assert spark_path((0, 0)) == ""
 
 
+def test_the_line_of_a_tile_has_a_scale_and_dates(lake: str, published: None) -> None:
+    (drawn,) = [
+        each.proto.body for each in page(lake, "lake").get("html") if 'class="tiles"' in each.proto.body
+    ]
+    first, last = (f"{NOW - days * timedelta(days=1):%m-%d}" for days in (29, 0))
+    critical, error = drawn.split('<div class="tile ')[1:3]
+    assert '<span class="top" aria-hidden="true">max 1</span>' in critical
+    assert f"<span>{first}</span><span>{last}</span>" in critical
+    assert "max" not in error, "nothing was open"
+
+
 def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
     (grid,) = page(lake, "lake").dataframe
     rows = grid.value.set_index("state")
@@ -900,7 +911,7 @@ def test_which_token_visitors_must_show(
     host: str, env: dict[str, str], token: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[Where] = []
-    monkeypatch.setattr("lakeaudit.dashboard.serve.serve", lambda _, where, __: served.append(where))
+    monkeypatch.setattr("lakeaudit.dashboard.serve.serve", lambda _, where, *__: served.append(where))
     for _ in range(2):
         command.run("lake.yaml", host, None, lambda _: None, env=env)
     first, second = (where.token for where in served)

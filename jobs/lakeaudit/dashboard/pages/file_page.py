@@ -13,7 +13,7 @@ from lakeaudit import formatting
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.parts import commands, discrepancy_lines
+from lakeaudit.dashboard.parts import acceptance_form, commands, discrepancy_lines
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
 from lakeaudit.dashboard.queries.table import Listed
@@ -186,6 +186,7 @@ def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[
         widgets.plain("Resolve the other open discrepancies of this file first.")
     else:
         _restore(session, row)
+    acceptance_form.show(session, row)
     with st.expander("More details"):
         widgets.facts(_facts(row), alt="More details")
 
