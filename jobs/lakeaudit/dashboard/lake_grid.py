@@ -127,24 +127,24 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         _chip(*each): _ink(each[0]) for health in tables for each in health.ledger.by_severity("open").items()
     }
     return {
-        "state": column.TextColumn("state", width=88, pinned=True),
-        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=126, pinned=True),
+        "state": column.TextColumn("state", width=84, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=122, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=168, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
+            "open", width=136, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
         "until": column.DatetimeColumn(
-            "until", width=82, format="distance", timezone="UTC",
+            "until", width=80, format="distance", timezone="UTC",
             help="when the first lost file is no longer recoverable",
         ),
-        "rows at stake": column.NumberColumn(_rows_head(tables), width=68, format="localized", help="at stake"),
-        "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
+        "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),
+        "since": column.DatetimeColumn("since", width=90, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             f"{days.days[0]:%m-%d} to {days.days[-1]:%m-%d}, 0 to {count(most)}",
-            width=150, y_min=0, y_max=max(most, 1),
+            width=140, y_min=0, y_max=max(most, 1),
             help="open discrepancies of severity warning or higher at the end of each day, with the same scale for "
             "every table"
         ),
-        "owner": column.TextColumn("owner", width=90),
+        "owner": column.TextColumn("owner", width=82),
         "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="in the check that judged the "
         "smallest part"),
         "evidence up to": column.DatetimeColumn("evidence", width=104, format="distance", timezone="UTC",

@@ -40,11 +40,9 @@ _WIDE_ONLY = ", ".join(
 _PHONE = f"""@media (max-width: 640px) {{
   [class*="st-key-{GRID}-"] :is(th, td) {{ padding: .25rem .35rem; font-size: .85rem; }}
   {_WIDE_ONLY} {{ display: none; }}
-  [class*="st-key-{GRID}-"] [data-testid="stTable"] {{
-    overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888;
-  }}
+  [class*="st-key-{GRID}-"] [data-testid="stTable"] {{ overflow-x: auto; }}
 }}"""
-"""A shade at a table's right edge shows that it continues."""
+"""A narrow screen shows the columns that `widgets.grid` names for it."""
 _OWN = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(4.6rem, 1fr)); gap: .5rem; }
 .tile { border: 1px solid #8885; border-radius: .4rem; padding: .3rem .6rem .35rem; min-width: 0; }

@@ -14,6 +14,8 @@ from lakeaudit.report import palette
 
 DAYS_NAMED = 10
 _HEIGHT = 220
+_WITHOUT_SIGN = "format(abs(datum.value), ',d')"
+"""Numbers below the axis are numbers of resolved discrepancies."""
 _WIDE = 400
 """Width of the bars of all days together, in points."""
 _WHAT = {"opened": palette.COLOURS["critical"], "resolved": palette.COLOURS["fine"]}
@@ -53,7 +55,8 @@ def _charts(days: Sequence[Day], period: Period) -> None:
         axis=alt.Axis(title="day (UTC)", labelOverlap=True, format="%Y-%m-%d", tickCount=5),
     )
     bars = alt.Chart(pd.DataFrame(changes), height=_HEIGHT).mark_bar(size=min(max(_WIDE / span, 2), 18)).encode(
-        x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="opened, resolved", format=",d", tickCount=5, tickMinStep=1)),
+        x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="resolved, opened", labelExpr=_WITHOUT_SIGN, tickCount=5,
+                                                 tickMinStep=1)),
         color=alt.Color("what:N", scale=alt.Scale(domain=[*_WHAT], range=[*_WHAT.values()]),
                         legend=alt.Legend(orient="top", title=None)),
         tooltip=["on:N", "what:N", "number:Q"],

@@ -90,11 +90,9 @@ def _chart(timeline: Timeline) -> alt.LayerChart | alt.FacetChart:
     at = alt.X(
         "at:T",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(title=None, labelOverlap=True, tickCount=8, format=_format(timeline)),
+        axis=alt.Axis(title="UTC", labelOverlap=True, tickCount=8, format=_format(timeline)),
     )
-    files = alt.Y(
-        "files:Q", scale=alt.Scale(type="symlog"), axis=alt.Axis(title="files", tickCount=5, format="~s")
-    )
+    files = alt.Y("files:Q", scale=alt.Scale(type="symlog"), axis=_files_axis(timeline))
     tooltip = ["commit:N", "when:N", "operation:N", "what:N", "number:Q"]
     drawn = alt.Chart(bars).mark_bar(width=5).encode(x=at, y=files, color=colour, tooltip=tooltip)
     over = alt.Chart(marks).mark_point(filled=True, size=110, opacity=1).encode(
@@ -106,11 +104,25 @@ def _chart(timeline: Timeline) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(drawn, over, under).properties(height=_HEIGHT)
 
 
+def _files_axis(timeline: Timeline) -> alt.Axis:
+    """Return an axis with a mark at zero and at each power of ten; numbers of removed files have no sign."""
+    most, removed = (
+        max((getattr(commit, name) or 0 for commit in timeline.commits), default=0)
+        for name in ("added", "removed")
+    )
+    powers = [10**power for power in range(9)]
+    marks = [*(-each for each in powers if each <= removed), 0, *(each for each in powers if each <= most)]
+    text = "format(abs(datum.value), '~s')"
+    return alt.Axis(title="files removed, added", values=marks, labelExpr=text, labelOverlap=True)
+
+
 def _format(timeline: Timeline) -> str:
     """Return a time format that fits the period of the plot."""
     times = [*(each.at for each in timeline.commits), *(each.at for each in timeline.changes)]
     span = max(times) - min(times)
-    return "%H:%M:%S" if span < timedelta(hours=1) else "%b %d %H:%M" if span < timedelta(days=4) else "%b %d"
+    return (
+        "%H:%M:%S" if span < timedelta(hours=1) else "%m-%d %H:%M" if span < timedelta(days=4) else "%Y-%m-%d"
+    )
 
 
 _BAR = ["at", "when", "commit", "operation", "what", "files", "number"]

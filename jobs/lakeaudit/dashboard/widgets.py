@@ -130,12 +130,22 @@ def grid(
         of: an id that distinguishes the table from others of the same name on the page.
         phone: columns that a narrow screen shows; by default the first three.
     """
+    columns, rows = _filled(columns, rows)
     frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
     right = "".join(f"n{at}-" for at, name in enumerate(columns, 1) if name in numbers)
     narrow = phone or columns[:3]
     wide = "".join(f"w{at}-" for at, name in enumerate(columns, 1) if name not in narrow)
     with st.container(key=f"{markup.GRID}-{right}{wide}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
         st.table(frame, border="horizontal", hide_index=True, alt=alt)
+
+
+def _filled(
+    columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    """Return the table without columns that are nearly empty; the first column stays."""
+    filled = [sum(row[at] not in ("", UNKNOWN) for row in rows) for at in range(len(columns))]
+    used = [at for at, number in enumerate(filled) if at == 0 or 0 < number >= len(rows) / FILLED]
+    return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
 def used_columns(rows: Sequence[Mapping[str, object]]) -> list[str]:

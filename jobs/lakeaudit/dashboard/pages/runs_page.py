@@ -8,8 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.parts.history import select_period
 from lakeaudit.dashboard.queries import runs as figures
-from lakeaudit.dashboard.queries.runs import Changed, RunFigures
+from lakeaudit.dashboard.queries.runs import Changed, RunFigures, Runs
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import UNKNOWN, age, count, duration, second, table_label, visible
 from lakeaudit.kinds import AXES, axis_words
@@ -34,7 +35,16 @@ def show(session: PageSession) -> None:
     address = widgets.Address("runs")
     if _requested(session, address, list(dict.fromkeys(run["run_id"] for run in newest.shown))):
         return
-    st.caption("Newest first.")
+    oldest = min(run["as_of"] for run in newest.shown).date()
+    period = select_period(session, address, oldest)
+    if address.value("from") or address.value("to"):
+        newest = session.load(("runs", period), lambda: figures.newest_runs(session.results, period))
+    st.caption("Newest first." if newest.shown else "No run in this period.")
+    if newest.shown:
+        _list(newest)
+
+
+def _list(newest: Runs) -> None:
     rows = [_line(run, newest.changed.get(run["run_id"])) for run in newest.shown]
     st.dataframe(
         pd.DataFrame(rows, columns=widgets.used_columns(rows)), hide_index=True,
@@ -42,7 +52,7 @@ def show(session: PageSession) -> None:
         column_config=_columns(), alt="The newest runs",
     )  # fmt: skip
     if newest.rest:
-        st.caption(f"{count(newest.rest)} older runs are not shown.")
+        st.caption(f"{count(newest.rest)} older runs are not shown: select an earlier period.")
 
 
 def _requested(session: PageSession, address: widgets.Address, newest: list[str]) -> bool:

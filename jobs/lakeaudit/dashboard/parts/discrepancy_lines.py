@@ -21,7 +21,7 @@ def show(rows: Sequence[Row], *, with_table: bool = False) -> None:
             standing = f" :gray-badge[{row['standing']}]" if row["standing"] in _MARKED else ""
             kind = widgets.prose((row["kind"] or "").replace("_", " "))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(f"{widgets.badge(row['severity'])} ***{kind}**{standing}", width="content")
+                st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{standing}", width="content")
                 name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
                 widgets.link("file", name, id=row["discrepancy_id"])
                 of_table = [f"of {table_label(row['table_name'])}"] if with_table else []

@@ -1,7 +1,7 @@
 """Shows the history of a table in a period that the reader selects: changes by day, times, and audits."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pandas as pd
 import streamlit as st
@@ -24,7 +24,9 @@ _ROW, _HIGHEST = 30, 400
 def show(session: PageSession, address: widgets.Address, table: str, changed: Sequence[Change]) -> None:
     """Show the choice of the period, and the history in it."""
     widgets.section("History")
-    period = _period(session, address)
+    today = session.now.date()
+    until = address.day_value("to", today, date.min, today)
+    period = select_period(session, address, until - timedelta(days=DAYS))
     of = (table, period)
     plots.trend(
         session.load(("days", *of), lambda: figures.days_in(session.results, table, changed, period)),
@@ -36,14 +38,14 @@ def show(session: PageSession, address: widgets.Address, table: str, changed: Se
         _audits(session.load(("audits", *of), lambda: figures.audits_of(session.results, table, period)))
 
 
-def _period(session: PageSession, address: widgets.Address) -> Period:
+def select_period(session: PageSession, address: widgets.Address, since: date) -> Period:
+    """Show the choice of two days between the first run and today, at first from `since` to today."""
     today = session.now.date()
     first = min(session.load(("first",), lambda: figures.first_day(session.results, session.now)), today)
-    until = address.day_value("to", today, first, today)
     with st.container(horizontal=True):
-        since = address.day("from", "From", max(first, until - timedelta(days=DAYS)), first, today)
-        until = address.day("to", "To", today, first, today)
-    return Period(min(since, until), max(since, until))
+        begin = address.day("from", "From", since, first, today)
+        end = address.day("to", "To", today, first, today)
+    return Period(min(begin, end), max(begin, end))
 
 
 def _times(times: Sequence[KindTimes]) -> None:
@@ -53,8 +55,8 @@ def _times(times: Sequence[KindTimes]) -> None:
         (
             widgets.prose(each.kind.replace("_", " ")),
             widgets.badge(each.severity),
-            _duration_text(each.detect),
-            _duration_text(each.resolve),
+            _duration_text(each.detect, "none opened"),
+            _duration_text(each.resolve, "none resolved"),
         )
         for each in times
     ]
@@ -66,10 +68,10 @@ def _times(times: Sequence[KindTimes]) -> None:
     )
 
 
-def _duration_text(duration: Duration) -> str:
+def _duration_text(duration: Duration, without: str) -> str:
     """Return the median and the longest, and how many are not known."""
     if not duration.measured:
-        return f"not known for {count(duration.unknown)}" if duration.unknown else "none"
+        return f"not known for {count(duration.unknown)}" if duration.unknown else without
     median, longest = (rough(each or timedelta(0)) for each in (duration.median, duration.longest))
     text = f"median {median}, longest {longest}" if duration.measured > 1 else median
     return f"{text}; not known for {count(duration.unknown)}" if duration.unknown else text
@@ -88,7 +90,6 @@ def _audits(audits: Sequence[AuditOfTable]) -> None:
             "run": widgets.address_of("runs", run=each.run_id),
             "as of": each.as_of,
             "judged": _standing(each.judged),
-            "why not all": visible("; ".join(_reasons(each.judged))),
         }
         for each in audits
     ]
@@ -99,18 +100,15 @@ def _audits(audits: Sequence[AuditOfTable]) -> None:
         column_config={
             "run": column.LinkColumn("run", display_text=r"run=(.*)$", width=190),
             "as of": column.DatetimeColumn("as of", width=150, format="YYYY-MM-DD HH:mm", timezone="UTC"),
-            "judged": column.TextColumn("judged", width=200),
-            "why not all": column.TextColumn("why not all", width=360),
+            "judged": column.TextColumn("judged", width=560),
         },
     )  # fmt: skip
 
 
 def _standing(judged: Judged) -> str:
+    """Return how much of the table was judged, and why not all."""
     level = "fine" if judged.standing == "whole" else "unjudged"
     shares = [cell.share for cell in judged.cells.values() if cell.state == "part" and cell.share is not None]
     least = f", {share(min(shares))}" if shares and judged.standing == "part" else ""
-    return f"{palette.shape(level)} {STANDINGS[judged.standing]}{least}"
-
-
-def _reasons(judged: Judged) -> list[str]:
-    return [*dict.fromkeys(cell.reason for cell in judged.cells.values() if cell.reason)]
+    why = "; ".join(dict.fromkeys(cell.reason for cell in judged.cells.values() if cell.reason))
+    return f"{palette.shape(level)} {STANDINGS[judged.standing]}{least}{': ' if why else ''}{visible(why)}"

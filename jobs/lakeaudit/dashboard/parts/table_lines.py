@@ -10,7 +10,7 @@ from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import age, count
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
-from lakeaudit.results.recovery import sentence
+from lakeaudit.results.recovery import brief
 
 
 def wrong(tables: Sequence[Health]) -> Sequence[Health]:
@@ -62,4 +62,5 @@ def _summary(session: PageSession, health: Health) -> str:
 def _recovery(session: PageSession, ledger: LedgerSums) -> str:
     """Return how much of the worst open severity is recoverable; empty if that is info and nothing is lost."""
     serious = any(ledger.by_severity("open").get(severity) for severity in AT_STAKE)
-    return sentence(ledger.worst_recovery, session.now) if serious or ledger.worst_recovery.losses else ""
+    text = brief(ledger.worst_recovery, session.now) if serious or ledger.worst_recovery.losses else ""
+    return f"recoverable: {text}" if text and ledger.worst_recovery.losses else text

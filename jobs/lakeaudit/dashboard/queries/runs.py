@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakeaudit.dashboard.queries.history import Period
 from lakeaudit.errors import BadInput
 from lakeaudit.kinds import rank
 from lakeaudit.report.coverage_view import Judged, judged
@@ -12,6 +13,8 @@ from lakeaudit.results.sql import ask, moment, texts
 
 RUNS = 100
 """Number of newest runs that are shown; the others are counted."""
+RUNS_OF_PERIOD = 1000
+"""The same for a period that the reader selects."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,11 @@ class RunFigures:
     changed: Changed | None = None
 
 
-def newest_runs(results: Results) -> Runs:
-    """Return the newest runs, by start, newest first."""
-    runs = sorted(results.runs(), key=lambda run: (run["started_at"], run["run_id"]), reverse=True)
-    shown = runs[:RUNS]
+def newest_runs(results: Results, period: Period | None = None) -> Runs:
+    """Return the newest runs, or those of a period, by start, newest first."""
+    every = [run for run in results.runs() if period is None or period.includes(run["as_of"].date())]
+    runs = sorted(every, key=lambda run: (run["started_at"], run["run_id"]), reverse=True)
+    shown = runs[: RUNS if period is None else RUNS_OF_PERIOD]
     return Runs(shown, max(len(runs) - RUNS, 0), _changed(results, shown))
 
 
