@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from lakeaudit.config import load_lake
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
+from lakeaudit.dashboard.queries.history import Period, days_in, kind_times
 from lakeaudit.dashboard.queries.lake import lake_days, lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, ListFilter
 from lakeaudit.dashboard.queries.timeline import timeline
+from lakeaudit.dashboard.queries.worst import worst_discrepancies
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.trends import changes
@@ -39,7 +42,9 @@ def table_page(results: Results, table: str) -> of_table.Listed:
     assert len(found.shown) == PARTITIONS
     of_table.commits(results, table, NOON)
     told = of_table.changes(changes(results), table)
-    assert of_table.table_days(results, table, told)
+    period = Period(NOON.date() - timedelta(days=365), NOON.date())
+    assert days_in(results, table, told, period)
+    assert kind_times(results, table, period)
     timeline(results, table, NOON, told)
     return of_table.listed(results, table, ListFilter(), NOON, 1)
 
@@ -70,6 +75,8 @@ def test_a_million_rows_stay_under_two_seconds_a_page(
         "its list, narrowed down": lambda: of_table.listed(results, TABLES[1], like, NOON, 1),
         "its list, page 100": lambda: of_table.listed(results, TABLES[1], ListFilter(), NOON, 100),
         "a file": lambda: a_file(results.again(), some),
+        "the worst, without a file": lambda: worst_discrepancies(results.again(), NOON),
+        "a part of a name": lambda: worst_discrepancies(results.again(), NOON, "0ab"),
         "a run": lambda: of_runs.run_figures(results.again(), "r1"),
     }
     seconds = {name: _timed(page) for name, page in pages.items()}

@@ -128,23 +128,23 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
     }
     return {
         "state": column.TextColumn("state", width=84, pinned=True),
-        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=122, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=118, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=136, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
+            "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
         "until": column.DatetimeColumn(
             "until", width=80, format="distance", timezone="UTC",
             help="when the first lost file is no longer recoverable",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),
-        "since": column.DatetimeColumn("since", width=90, format="distance", timezone="UTC"),
+        "since": column.DatetimeColumn("since", width=88, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             f"{days.days[0]:%m-%d} to {days.days[-1]:%m-%d}, 0 to {count(most)}",
             width=140, y_min=0, y_max=max(most, 1),
             help="open discrepancies of severity warning or higher at the end of each day, with the same scale for "
             "every table"
         ),
-        "owner": column.TextColumn("owner", width=82),
+        "owner": column.TextColumn("owner", width=80),
         "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="in the check that judged the "
         "smallest part"),
         "evidence up to": column.DatetimeColumn("evidence", width=104, format="distance", timezone="UTC",

@@ -80,7 +80,7 @@ def _chart(timeline: Timeline) -> alt.LayerChart | alt.FacetChart:
     feet = pd.DataFrame([_foot(change, floor) for change in timeline.changes], columns=_MARK)
     scale = alt.Scale(domain=[*_MARKS], range=[colour for colour, _ in _MARKS.values()])
     colour = alt.Color(
-        "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square")
+        "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square", columns=3)
     )
     shape = alt.Shape(
         "what:N",
@@ -110,7 +110,7 @@ def _files_axis(timeline: Timeline) -> alt.Axis:
         max((getattr(commit, name) or 0 for commit in timeline.commits), default=0)
         for name in ("added", "removed")
     )
-    powers = [10**power for power in range(9)]
+    powers = [10**power for power in range(1 if max(most, removed) >= 10 else 0, 9)]
     marks = [*(-each for each in powers if each <= removed), 0, *(each for each in powers if each <= most)]
     text = "format(abs(datum.value), '~s')"
     return alt.Axis(title="files removed, added", values=marks, labelExpr=text, labelOverlap=True)

@@ -84,7 +84,7 @@ def test_hostile_names_are_opened(tmp_path: Path, number: int) -> None:
     name = HOSTILE[number]
     place = Location.parse(str(tmp_path / "results"))
     row = finding("dropped", f"orders/{name}", table_name=name, discrepancy_id=name)
-    times = {"as_of": AT, "started_at": AT, "finished_at": AT}
+    times: dict[str, Any] = {"as_of": AT, "started_at": AT, "finished_at": AT}
     publish(place, runs=[run(name, **times)], coverage=[covered(name, run_id=name)],
             findings=[row | {"run_id": name}], discrepancies=[discrepancy(row)])  # fmt: skip
     lake = lake_file(tmp_path, place)

@@ -81,7 +81,13 @@ def test_kinds_come_worst_first_and_pending_ones_have_no_time(place: Location, r
 
 def test_audits_of_a_table(place: Location, results: Results) -> None:
     """Newest first; runs that published nothing, other tables and other days do not count."""
-    part = {"consistent": 7, "undecided": 3, "status": "partial", "decided_share": 0.7, "reason": "a gap"}
+    part: Row = {
+        "consistent": 7,
+        "undecided": 3,
+        "status": "partial",
+        "decided_share": 0.7,
+        "reason": "a gap",
+    }
     ages = {"r1": 0, "r2": 1, "r3": 2, "old": 10}
     publish(
         place,

@@ -11,6 +11,7 @@ import streamlit as st
 from lakeaudit.config import load_lake
 from lakeaudit.dashboard import addresses, widgets
 from lakeaudit.dashboard.queries.owners import NO_OWNER, owners
+from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, lake_file, publish, run, transition
@@ -78,7 +79,7 @@ def test_all_tables_without_an_owner_in_the_address(owned: str) -> None:
     assert [each.value for each in driver.title] == ["2 dropped in 2 tables"]
     assert set(tables_of(driver)) == {"sales.orders", "sales.items", "raw.events"}
     assert driver.selectbox(key="lake/owner").options == [
-        widgets.visible(HOSTILE[0]), "sales", NO_OWNER
+        visible(HOSTILE[0]), "sales", NO_OWNER
     ]  # fmt: skip
 
 

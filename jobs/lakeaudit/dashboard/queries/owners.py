@@ -21,7 +21,7 @@ def _owner(lake: Lake, named: Mapping[str, str | None], name: str) -> str | None
     """Return the owner of a table: its own, or for a discovered one the only discovery's, or a pattern's."""
     if name in named:
         return named[name]
-    found = {each.owner for each in (*lake.discoveries, *lake.catalog_discoveries)}
+    found = {each.owner for each in lake.discoveries} | {each.owner for each in lake.catalog_discoveries}
     if len(found) == 1 and None not in found:
         return found.pop()
     return next((by.owner for by in lake.owners if re.fullmatch(glob_to_regex(by.match), name)), None)

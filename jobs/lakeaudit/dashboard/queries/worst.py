@@ -14,7 +14,9 @@ MOST = 10
 def worst_discrepancies(results: Results, now: datetime, like: str = "") -> Listed:
     """Return the worst open discrepancies, or the worst of any state whose subject contains `like`; open ones first."""
     where = f"strpos(subject, {text(like)}) > 0" if like else f"{standing(now)} = 'open'"
-    sql = f"""SELECT {LISTED}, {standing(now)} AS standing, count(*) OVER () AS total FROM discrepancies WHERE {where}
-        ORDER BY state = 'resolved', {standing(now)} <> 'open', {WORST_FIRST} LIMIT {MOST}"""
+    open_first = f"state = 'resolved', {standing(now)} <> 'open', " if like else ""
+    sql = f"""SELECT {LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
+        ORDER BY {open_first}{WORST_FIRST} LIMIT {MOST}"""
     rows = ask(results, sql, "discrepancies")
-    return Listed(rows, rows[0]["total"] if rows else 0)
+    counted = ask(results, f"SELECT count(*) AS total FROM discrepancies WHERE {where}", "discrepancies")
+    return Listed(rows, sum(row["total"] for row in counted))
