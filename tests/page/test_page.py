@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from lakeaudit.report.page import render
 from tests.builders import pagedata
 from tests.builders.on_call import BROWSERS, CHROMIUM
-from tests.page.conftest import Scheme, Visitor
+from tests.page.conftest import PHONE, Scheme, Visitor
 
 PAGES = ("healthy", "broken", "undecided", "hostile")
 WIDTHS = {"desktop": (1280, 800), "phone": (390, 844)}
@@ -146,6 +146,17 @@ def test_hostile_keys_do_nothing(measured: tuple[Scheme, dict[str, Any], list[st
     assert {title for name, title in each(measured, "title").items() if "hostile" in name} == {
         "critical: shop, lakeaudit"
     }
+
+
+def test_a_phone_shows_the_main_columns_and_the_next_step(visitor: Visitor, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(render(pagedata.broken()), encoding="utf-8")
+    visitor.page.set_viewport_size(PHONE)
+    visitor.page.goto(file.as_uri())
+    row, command = (visitor.page.locator(".broken tbody").first.locator("tr").nth(at) for at in (0, 1))
+    shown = [cell for cell in row.locator("td").all() if cell.is_visible()]
+    assert [cell.get_attribute("data-h") for cell in shown] == ["where", "number", "recoverable"]
+    expect(command.locator("code")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,29 @@ def test_choosing_a_day_writes_it_into_the_address(lake: str, old_and_new: None)
     assert "2 d" in text
 
 
+def test_the_runs_page_has_the_history_of_the_lake(lake: str, old_and_new: None, place: Location) -> None:
+    other = ledger("o", TODAY - DAY, TODAY - DAY - HOUR, table_name="other")
+    opened = transition(other, "opened", at=TODAY - DAY, transition_id="4")
+    publish(place, discrepancies=[other], transitions=[opened])
+    yesterday = (TODAY - DAY).date().isoformat()
+    driver = page(lake, "runs", **{"from": yesterday})
+    assert days_named(driver) == [[yesterday, "2", "0", "0", "2"]]
+    assert "1 h; not known for 1" in page_text(driver)
+    assert driver.dataframe[0].value["run"].tolist() == ["runs?run=r1"], "the older run is not in the period"
+    assert not driver.exception
+    both = page(lake, "runs")
+    assert both.dataframe[0].value["run"].tolist() == ["runs?run=r1", "runs?run=r0"]
+    assert len(days_named(both)) == 3
+
+
+def test_a_period_without_runs(lake: str, old_and_new: None) -> None:
+    day = (TODAY - 90 * DAY).date().isoformat()
+    driver = page(lake, "runs", **{"from": day, "to": day})
+    assert "No run in this period." in page_text(driver)
+    assert "Nothing opened or was resolved in this period." in page_text(driver)
+    assert not driver.exception
+
+
 def test_audits_are_read_on_request(lake: str, old_and_new: None) -> None:
     closed = page(lake, "table", table="orders", **{"from": "2000-01-01"})
     assert [len(each.value) for each in closed.dataframe] == []

@@ -8,15 +8,17 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.parts.history import select_period
+from lakeaudit.dashboard.parts.history import select_period, show_period
 from lakeaudit.dashboard.queries import runs as figures
 from lakeaudit.dashboard.queries.runs import Changed, RunFigures, Runs
+from lakeaudit.dashboard.queries.table import changes as changes_of
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import UNKNOWN, age, count, duration, second, table_label, visible
 from lakeaudit.kinds import AXES, axis_words
 from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import STANDINGS, Judged
 from lakeaudit.results.read import PUBLISHED, Row
+from lakeaudit.results.summaries.trends import changes
 
 _ROW = 30
 _MOST = 640
@@ -42,6 +44,10 @@ def show(session: PageSession) -> None:
     st.caption("Newest first." if newest.shown else "No run in this period.")
     if newest.shown:
         _list(newest)
+    widgets.section("Changes in the lake")
+    of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
+    changed = session.load(("changes", None), lambda: changes_of(of_lake, None), by_clock=False)
+    show_period(session, period, None, changed)
 
 
 def _list(newest: Runs) -> None:
@@ -75,7 +81,7 @@ def _requested(session: PageSession, address: widgets.Address, newest: list[str]
 def _line(run: Row, changed: Changed | None) -> dict[str, object]:
     return {
         "run": widgets.address_of("runs", run=run["run_id"]),
-        "state": f"{palette.STATUS_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
+        "state": _state(run),
         "as of": run["as_of"],
         "new": changed and changed.number("opened"),
         "back": changed and changed.number("reopened"),
@@ -83,8 +89,13 @@ def _line(run: Row, changed: Changed | None) -> dict[str, object]:
         "resolved": changed and changed.number("resolved"),
         "took": _took(run),
         "tables": f"{count(run['tables_audited'])} of {count(run['tables_expected'])}",
-        "why not complete": visible(_why(run)),
     }
+
+
+def _state(run: Row) -> str:
+    """Return the status, and what went wrong: a column of its own would be empty for most runs."""
+    status = f"{palette.STATUS_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip()
+    return ": ".join(filter(None, (status, visible(_why(run)))))
 
 
 def _severities(changed: Changed, *transitions: str) -> str:
@@ -101,21 +112,19 @@ def _took(run: Row) -> str:
 
 
 def _why(run: Row) -> str:
-    """Return the reasons why a run is not complete; empty if it is."""
+    """Return what went wrong in a run; empty if nothing did."""
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
     reasons = [run["error"]] if run["error"] else []
     reasons += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
     reasons += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
-    return "; ".join(reasons) or (
-        "some tables not fully judged: see the run" if run["status"] == "partial" else ""
-    )
+    return "; ".join(reasons)
 
 
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
         "run": column.LinkColumn("run", display_text=r"run=(.*)$", width=190, pinned=True),
-        "state": column.TextColumn("state", width=86),
+        "state": column.TextColumn("state", width=150),
         "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
         "new": column.NumberColumn("new", width=58, format="localized", help="found for the first time"),
         "back": column.NumberColumn(
@@ -125,7 +134,6 @@ def _columns() -> dict[str, Any]:
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),
         "took": column.TextColumn("took", width=66),
         "tables": column.TextColumn("tables", width=104),
-        "why not complete": column.TextColumn("why not complete", width="large"),
     }
 
 

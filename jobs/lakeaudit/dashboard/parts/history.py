@@ -1,4 +1,4 @@
-"""Shows the history of a table in a period that the reader selects: changes by day, times, and audits."""
+"""Shows the history of the lake or a table in a period that the reader selects: changes by day, times, audits."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -27,15 +27,20 @@ def show(session: PageSession, address: widgets.Address, table: str, changed: Se
     today = session.now.date()
     until = address.day_value("to", today, date.min, today)
     period = select_period(session, address, until - timedelta(days=DAYS))
-    of = (table, period)
-    plots.trend(
-        session.load(("days", *of), lambda: figures.days_in(session.results, table, changed, period)),
-        period,
-        "the table",
-    )
-    _times(session.load(("times", *of), lambda: figures.kind_times(session.results, table, period)))
+    show_period(session, period, table, changed)
     if address.flag("audits", "all", "List the audits of this table"):
-        _audits(session.load(("audits", *of), lambda: figures.audits_of(session.results, table, period)))
+        audits = session.load(
+            ("audits", table, period), lambda: figures.audits_of(session.results, table, period)
+        )
+        _audits(audits)
+
+
+def show_period(session: PageSession, period: Period, table: str | None, changed: Sequence[Change]) -> None:
+    """Show the changes by day and the times by kind, of a table or of the whole lake."""
+    of = (table, period)
+    days = session.load(("days", *of), lambda: figures.days_in(session.results, table, changed, period))
+    plots.trend(days, period, "the lake" if table is None else "the table")
+    _times(session.load(("times", *of), lambda: figures.kind_times(session.results, table, period)))
 
 
 def select_period(session: PageSession, address: widgets.Address, since: date) -> Period:

@@ -1,4 +1,4 @@
-"""Reads the history of one table in a period: the audits of it, and the times to detect and to resolve."""
+"""Reads the history of the lake or a table in a period: its audits, and the times to detect and to resolve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,8 +65,13 @@ class AuditOfTable:
     judged: Judged
 
 
-def days_in(results: Results, table: str, changed: Sequence[Change], period: Period) -> tuple[Day, ...]:
-    """Return the days with a change in the period, and its first and last day, oldest first."""
+def days_in(
+    results: Results, table: str | None, changed: Sequence[Change], period: Period
+) -> tuple[Day, ...]:
+    """Return the days with a change in the period, and its first and last day, oldest first.
+
+    `table` None: of the whole lake, as everywhere here.
+    """
     sql = f"SELECT count(*) AS open FROM discrepancies WHERE state = 'open' AND {of_table(table)}"
     open_now = next((row["open"] for row in ask(results, sql, "discrepancies")), 0)
     days: dict[date, Row] = {}
@@ -89,7 +94,7 @@ def _open_at(days: Sequence[Day], at: date, open_now: int) -> int:
     return max(first.open - first.opened - first.reopened + first.resolved, 0)
 
 
-def kind_times(results: Results, table: str, period: Period) -> tuple[KindTimes, ...]:
+def kind_times(results: Results, table: str | None, period: Period) -> tuple[KindTimes, ...]:
     """Return the times to detect and to resolve of each kind that was opened or resolved in the period, worst first."""
     opened = f"opened_at >= {moment(period.begin)} AND opened_at < {moment(period.end)}"
     ended = (

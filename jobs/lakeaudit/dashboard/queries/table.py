@@ -1,6 +1,5 @@
 """Reads one table: its damage by kind and partition, since when, causes, and recovery."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,8 +109,10 @@ class Partitions:
     rest: int = 0
 
 
-def of_table(label: str) -> str:
-    """Return the condition for rows of one table, which may be `NO_TABLE`."""
+def of_table(label: str | None) -> str:
+    """Return the condition for rows of one table, which may be `NO_TABLE`; None: of all tables."""
+    if label is None:
+        return "true"
     return "table_name IS NULL" if label == NO_TABLE else f"table_name = {text(label)}"
 
 
@@ -179,12 +180,14 @@ class Change:
     number: int
 
 
-def changes(of_lake: pa.Table, table: str) -> tuple[Change, ...]:
-    """Return the newest changes of a table, oldest first, from the lake's `trends.changes`."""
-    of = pc.is_null(of_lake["table_name"]) if table == NO_TABLE else pc.equal(of_lake["table_name"], table)
-    numbers: Counter[tuple[datetime, str]] = Counter()
-    for row in of_lake.filter(pc.and_(of, pc.is_in(of_lake["transition"], pa.array(_COUNTED)))).to_pylist():
-        numbers[row["at"], row["transition"]] += row["number"]
+def changes(of_lake: pa.Table, table: str | None) -> tuple[Change, ...]:
+    """Return the newest changes of a table, oldest first, from the lake's `trends.changes`; None: of all tables."""
+    counted = of_lake.filter(pc.is_in(of_lake["transition"], pa.array(_COUNTED)))
+    if table is not None:
+        names = counted["table_name"]
+        counted = counted.filter(pc.is_null(names) if table == NO_TABLE else pc.equal(names, table))
+    sums = counted.group_by(["at", "transition"]).aggregate([("number", "sum")])
+    numbers = {(row["at"], row["transition"]): row["number_sum"] for row in sums.to_pylist()}
     newest = sorted(sorted(numbers), key=lambda change: change[0], reverse=True)[:CHANGES]
     return tuple(Change(*change, numbers[change]) for change in reversed(newest))
 
