@@ -67,7 +67,10 @@ class Gate:
             await _redirect_with_cookie(scope, send, self.token)
         else:
             await _refuse(
-                scope, send, HTTPStatus.UNAUTHORIZED, "open the address that `lakeaudit dashboard` printed"
+                scope,
+                send,
+                HTTPStatus.UNAUTHORIZED,
+                "open the address with the token that `lakeaudit dashboard` printed; then this address works, too",
             )
 
     def _knows(self, host: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from streamlit import config, runtime  # absent: the command says how to get it
 from streamlit.config_option import ConfigOption
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.web import bootstrap
 from streamlit.web.server.starlette import starlette_server
 
@@ -101,6 +102,9 @@ def serve(
     pages.rehearse(lake_file)
     threading.Thread(target=_keep_warm, args=(pages.rehearse, lake_file), daemon=True).start()
     _install_gate(where, partial(pages.current_metrics, lake_file))
+    # `pages` is a package here: without this, the first visitor gets Streamlit's navigation of a folder of that name,
+    # and "Page not found" for a link to a table
+    PagesManager.uses_pages_directory = False
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # stdout is for results
         bootstrap.run(str(path), False, [lake_file], flags)

@@ -15,6 +15,7 @@ from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, lake_file, publish, run
+from tests.builders.served import serving
 from tests.unit.dashboard.test_dashboard import page, page_text
 
 BASES = ("https://data.example", "https://data.example/", "https://data.example/?token=secret#top")
@@ -74,6 +75,16 @@ def opened(lake: str, address: str) -> Any:
     """The page of an address, run by Streamlit's test driver."""
     parts = urlsplit(address)
     return page(lake, parts.path.strip("/") or "lake", **{k: v[0] for k, v in parse_qs(parts.query).items()})
+
+
+def test_the_first_visitor_of_a_server_may_come_by_a_link(tmp_path: Path) -> None:
+    place = Location.parse(str(tmp_path / "results"))
+    times: dict[str, Any] = {"as_of": AT, "started_at": AT, "finished_at": AT}
+    publish(place, runs=[run(**times)], coverage=[covered()])
+    with serving(lake_file(tmp_path, place)) as server:
+        messages = server.view("table", table="orders")
+    assert not any("page_not_found" in message for message in messages)
+    assert any("Last audited" in message for message in messages)
 
 
 BASE = "http://127.0.0.1:8501"

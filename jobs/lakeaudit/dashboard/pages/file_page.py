@@ -145,6 +145,8 @@ def _file_name(name: str) -> str:
 def _kicker(first: Row | None, *, is_file: bool) -> str:
     if first is None:
         return "file"
+    if first["subject_type"] == "table":
+        return f"table {widgets.prose(table_label(first['table_name']))}"
     of = "file" if is_file else widgets.prose((first["subject_type"] or "subject").replace("_", " "))
     inside = f", partition {widgets.prose(first['partition_path'])}" if first["partition_path"] else ""
     return f"{of} of table {widgets.prose(table_label(first['table_name']))}{inside}"

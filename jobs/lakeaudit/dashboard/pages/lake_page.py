@@ -252,7 +252,9 @@ def _by_table_and_day(trend: OpenByDay, tables: Sequence[str]) -> None:
         st.caption(f"Nothing was open on any of the last {len(trend.days)} days.")
         return
     shown = (
-        troubled if len(troubled) <= _DRAWN or st.toggle(f"all {count(len(troubled))}") else troubled[:_DRAWN]
+        troubled
+        if len(troubled) <= _DRAWN or st.toggle(f"Show all {count(len(troubled))}")
+        else troubled[:_DRAWN]
     )
     st.caption(
         f"The worst severity open at the end of each day; taller is worse: {_SEVERITY_SIGNS}; "
