@@ -227,7 +227,7 @@ def dashboard(
     The pages show the lake, its tables, files and runs. The command needs neither Spark nor Java. There are no user
     accounts: every visitor can read the results, and can query the sources about single files. With --host, visitors
     from other machines need a token. The token is the value of LAKEAUDIT_DASHBOARD_TOKEN, or a random token in the
-    printed address.
+    printed address. Visitors with a token can also accept discrepancies.
     """
     from lakeaudit.commands import dashboard as command
 

@@ -94,6 +94,8 @@ def test_other_owners(owned: str, owner: str, words: str) -> None:
     driver = opened(owned, addresses.lake_address(BASE, owner))
     assert not driver.exception
     assert words in driver.title[0].value
+    assert owner not in {each.value for each in driver.caption}
+    assert f"1 table of {widgets.prose(owner)} in shop" in page_text(driver)
     assert "reconcile plan" not in page_text(driver) or owner != NO_OWNER
 
 

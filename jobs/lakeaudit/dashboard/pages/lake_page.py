@@ -107,9 +107,8 @@ def _owner_head(session: PageSession, run: Row, scope: Scope) -> None:
     """Show the owner's tables in one sentence, with the level of the worst."""
     tables, number = scope.tables, widgets.number(len(scope.tables), "table")
     said = table_lines.how_many(tables) or f"nothing above {SEVERITIES[-1]} is open"
-    kicker = (
-        f"{number} of {visible(scope.owner or '')} in {visible(session.lake.name)}, {_audited(session, run)}"
-    )
+    owner, lake = widgets.prose(scope.owner or ""), visible(session.lake.name)
+    kicker = f"{number} of {owner} in {lake}, {_audited(session, run)}"
     widgets.title(tables[0].level if tables else None, f"{scope.owner}: {said}", kicker=kicker)
     widgets.link("lake", "All tables of the lake")
 

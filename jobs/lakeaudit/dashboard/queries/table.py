@@ -189,7 +189,7 @@ def changes(of_lake: pa.Table, table: str | None) -> tuple[Change, ...]:
     sums = counted.group_by(["at", "transition"]).aggregate([("number", "sum")])
     numbers = {(row["at"], row["transition"]): row["number_sum"] for row in sums.to_pylist()}
     newest = sorted(sorted(numbers), key=lambda change: change[0], reverse=True)[:CHANGES]
-    return tuple(Change(*change, numbers[change]) for change in reversed(newest))
+    return tuple(Change(at, what, numbers[at, what]) for at, what in reversed(newest))
 
 
 _COUNTED = ("opened", "reopened", "resolved")
