@@ -99,6 +99,17 @@ def test_other_owners(owned: str, owner: str, words: str) -> None:
     assert "reconcile plan" not in page_text(driver) or owner != NO_OWNER
 
 
+def test_an_owner_of_many_damaged_tables_gets_no_endless_command(tmp_path: Path, place: Location) -> None:
+    names = [f"t{number:02d}" for number in range(21)]
+    rows = [finding("dropped", f"{name}/f", table_name=name) for name in names]
+    publish(place, runs=[run(**TIMES)], coverage=[*map(covered, names)], findings=rows,
+            discrepancies=[*map(discrepancy, rows)])  # fmt: skip
+    tables = [TABLES[0] | {"name": name, "location": f"s3://lake/{name}"} for name in names]
+    text = page_text(page(lake_file(tmp_path, place, tables=tables), "lake", owner="sales"))
+    assert "The pages of the 21 tables have the commands that plan their repairs." in text
+    assert "reconcile plan" not in text
+
+
 def test_an_owner_that_does_not_exist(owned: str) -> None:
     driver = opened(owned, addresses.lake_address(BASE, HOSTILE[1]))
     assert not driver.exception

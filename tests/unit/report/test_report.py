@@ -419,6 +419,21 @@ def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: sum
 # --- for everyone
 
 
+def test_only_plans_that_leave_files_out_are_explained_that_way() -> None:
+    expired = [
+        pagedata.change("sales.orders", kind, "critical", 1) | {"cause": "expired by a lifecycle rule"}
+        for kind in ("dropped", "size_mismatch")
+    ]
+    pages = {
+        "unknown cause": pagedata.broken(),
+        "expired": replace(pagedata.broken(), history=History([], expired)),
+        "healthy": pagedata.healthy(),
+    }
+    plain = "These plans leave files that somebody may have removed"
+    told = {name: parse(render(page)).one("section", id="broken").full_text for name, page in pages.items()}
+    assert [name for name, text in told.items() if plain in text] == ["unknown cause"]
+
+
 def test_what_was_judged_comes_before_the_single_files() -> None:
     page = tree("broken")
     order = ["state", "broken", "tables", "changes", "coverage", "findings", "evidence"]

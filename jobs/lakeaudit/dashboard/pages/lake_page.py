@@ -57,9 +57,13 @@ def show(session: PageSession) -> None:
         widgets.failure(f"{session.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
     address = widgets.Address("lake")
-    left, right = st.columns([6, 1], vertical_alignment="center")
+    by_table = owners(session.lake, [each.table for each in figures.tables if each.table != NO_TABLE])
+    owned = {*by_table.values()} != {NO_OWNER}
+    left, right = (
+        st.columns([6, 1], vertical_alignment="center") if owned else (st.container(), st.container())
+    )
     with right:
-        scope = _scope(session, address, figures)
+        scope = _scope(address, figures, by_table)
     with left:
         if scope.owner is None:
             _head(session, figures, figures.run, figures.verdict)
@@ -85,9 +89,8 @@ class Scope:
     owner: str | None = None
 
 
-def _scope(session: PageSession, address: widgets.Address, figures: LakeFigures) -> Scope:
+def _scope(address: widgets.Address, figures: LakeFigures, by_table: Mapping[str, str]) -> Scope:
     """Show the choice of an owner, if the lake has any, and return the tables to show."""
-    by_table = owners(session.lake, [health.table for health in figures.tables if health.table != NO_TABLE])
     named = sorted({*by_table.values()} - {NO_OWNER})
     requested = address.value("owner")
     owner = address.one("owner", "Owner", [*named, *_without(by_table)]) if named else None
@@ -226,7 +229,10 @@ def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, sc
     wrong = table_lines.wrong(scope.tables)
     meant = any(health.ledger.recovery.answers.get(may) for health in wrong for may in ("yes", "unknown"))
     tables = [health.table for health in wrong if health.level != "unjudged"] if scope.owner else []
-    if scope.owner and not 0 < len(tables) <= PLANNED:
+    if scope.owner and not tables:
+        return
+    if len(tables) > PLANNED:
+        at.caption(f"The pages of the {count(len(tables))} tables have the commands that plan their repairs.")
         return
     with at:
         commands.show(
