@@ -154,6 +154,7 @@ def test_the_last_ninety_days_are_shown_at_first(lake: str, old_and_new: None) -
         ({"from": "2000-01-01", "to": "9999-12-31"}, 3),
         ({"from": "9999-12-31", "to": "2000-01-01"}, 3),
         ({"to": "2000-01-01"}, 1),
+        ({"to": "0001-01-01"}, 1),
         ({"from": "<script>", "to": "yesterday"}, 1),
     ],
 )

@@ -13,11 +13,9 @@ from lakeaudit import formatting
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.parts import acceptance_form, commands, discrepancy_lines
+from lakeaudit.dashboard.parts import acceptance_form, commands, file_search
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
-from lakeaudit.dashboard.queries.table import Listed
-from lakeaudit.dashboard.queries.worst import worst_discrepancies
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.formatting import SIDES, side_label, table_label
@@ -37,51 +35,18 @@ def show(session: PageSession) -> None:
     discrepancy_id, typed = address.value("id"), (address.value("uri") or "")[:LONGEST]
     if not discrepancy_id and not typed:
         st.title("A file", anchor=False)
-        _search(address)
-        _worst(session)
+        file_search.field(address)
+        file_search.worst(session)
     else:
         _show_requested(session, discrepancy_id, typed)
         widgets.section("Another file")
-        _search(address)
-
-
-def _search(address: widgets.Address) -> None:
-    address.typed(
-        "uri", "File, or a part of its name", help="s3://bucket/key, a local path, or any part of them"
-    )
-
-
-def _worst(session: PageSession) -> None:
-    worst = session.load(("worst",), lambda: worst_discrepancies(session.results, session.now))
-    st.caption(
-        f"{widgets.discrepancies(worst.total)} open in the lake{_first(worst)}." if worst.total
-        else "No discrepancy is open."
-    )  # fmt: skip
-    discrepancy_lines.show(worst.rows, with_table=True)
-
-
-def _first(listed: Listed) -> str:
-    return f"; the worst {formatting.count(len(listed.rows))}" if listed.total > len(listed.rows) else ""
-
-
-def _matches(session: PageSession, like: str) -> None:
-    """Show the discrepancies whose file, group or table has this text in its name."""
-    st.title("A file", anchor=False)
-    found = session.load(("named", like), lambda: worst_discrepancies(session.results, session.now, like))
-    if not found.total:
-        widgets.failure(
-            f"no discrepancy has {widgets.shortened(like, 200)} in its name",
-            "write the whole address of a file without one: s3://bucket/key, or a local path from the root",
-        )
-        return
-    st.caption(f"{widgets.discrepancies(found.total)} with this text, open ones first{_first(found)}.")
-    discrepancy_lines.show(found.rows, with_table=True)
+        file_search.field(address)
 
 
 def _show_requested(session: PageSession, discrepancy_id: str | None, typed: str) -> None:
     place = identify(typed) if typed else None
     if typed and (place is None or not place[1]):
-        _matches(session, typed)
+        file_search.matches(session, typed)
     elif place is not None:
         subject = session.load(("file", place), lambda: figures.file_of(session.results, *place))
         _file(session, uri_of(*place), subject, st.empty())

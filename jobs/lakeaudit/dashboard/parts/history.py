@@ -25,7 +25,7 @@ def show(session: PageSession, address: widgets.Address, table: str, changed: Se
     """Show the choice of the period, and the history in it."""
     widgets.section("History")
     today = session.now.date()
-    until = address.day_value("to", today, date.min, today)
+    until = address.day_value("to", today, date.min + timedelta(days=DAYS), today)
     period = select_period(session, address, until - timedelta(days=DAYS))
     show_period(session, period, table, changed)
     if address.flag("audits", "all", "List the audits of this table"):
