@@ -241,6 +241,24 @@ def test_plans_restore_questionable_files_only_if_the_reader_chooses_that(
     assert "Leave out `--allow restore`" in chosen
 
 
+def test_without_a_possible_repair_there_is_no_plan_and_no_empty_sentence(lake: str, place: Location) -> None:
+    row = finding("unreadable_evidence", "x", subject_type="table", subject="orders", files=None) | {
+        "key": None
+    }
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered()], findings=[row], discrepancies=[discrepancy(row)]
+    )
+    for name, address in (
+        ("lake", {}),
+        ("table", {"table": "orders"}),
+        ("file", {"id": row["discrepancy_id"]}),
+    ):
+        text = page_text(page(lake, name, **address))
+        assert "unreadable evidence" in text.lower()
+        assert "reconcile plan" not in text, name
+        assert "\u2014 files" not in text, name
+
+
 def test_a_run_of_any_age_can_be_opened(lake: str, place: Location) -> None:
     days = [
         run(f"r{n:03d}", as_of=AT - timedelta(days=n), started_at=AT - timedelta(days=n)) for n in range(120)

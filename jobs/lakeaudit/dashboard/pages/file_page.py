@@ -190,8 +190,9 @@ def _sentences(session: PageSession, row: Row) -> Iterator[str]:
     since = f"First seen {formatting.second(row['first_seen_at'])} ({age} ago)"
     back = f"; reopened {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}{back}."
-    stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
-    yield f"{widgets.number(row['files'], 'file')}, {stake}."
+    if any(row[name] is not None for name in ("files", "rows_at_stake", "bytes_at_stake")):
+        rows, size = widgets.number(row["rows_at_stake"], "row"), formatting.exact_size(row["bytes_at_stake"])
+        yield f"{widgets.number(row['files'], 'file')}, {rows}, {size} at stake."
     if row["ack_until"]:
         yield f"Accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
 

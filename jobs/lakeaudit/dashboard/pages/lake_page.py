@@ -227,6 +227,8 @@ def _end(health: Health) -> datetime:
 def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, scope: Scope) -> None:
     """Show the command, after everything else: the highlighter of a code block delays all that follows."""
     wrong = table_lines.wrong(scope.tables)
+    if not any(health.ledger.recovery.losses or health.ledger.recovery.repairable for health in wrong):
+        return
     meant = any(health.ledger.recovery.answers.get(may) for health in wrong for may in ("yes", "unknown"))
     tables = [health.table for health in wrong if health.level != "unjudged"] if scope.owner else []
     if scope.owner and not tables:

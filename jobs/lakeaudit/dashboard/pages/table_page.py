@@ -193,7 +193,11 @@ def sentences(session: PageSession, each: Broken) -> Iterator[str]:
     """Yield sentences about a kind: its meaning, stake, age, causes, explanation, recovery and advice."""
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
-    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
+    is_known = any(value.known is not None for value in (each.files, each.rows, each.bytes))
+    parts = [words] if words else []
+    parts += [f"{widgets.files(each.files)}, {stake}"] if is_known else []
+    if text := ": ".join(parts):
+        yield f"{text[:1].upper()}{text[1:]}."
     yield f"First seen {second(each.since)} ({age(each.since, session.now)} ago)."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
