@@ -367,8 +367,8 @@ _ALL = (
     Kind(
         COVERAGE_LOST, COVERAGE_AXIS, "error",
         "an earlier audit judged the table, and audits cannot judge it any more: problems of it stay hidden",
-        "Repair the evidence that the explanation names, and audit again (`lakeaudit doctor` checks all sources). If "
-        "the table shall not be judged any more, remove it from the lake file, or name the gap in `expect`.",
+        "Repair the evidence that the explanation names (`lakeaudit doctor` checks all sources), and audit again. "
+        "Until then check important tables without it: `lakeaudit audit --live --table NAME`.",
     ),
     Kind(
         "unclassified", "any", "error",

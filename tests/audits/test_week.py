@@ -86,7 +86,7 @@ WHOLE = (
     Audit("thu-night", THU + NIGHT, happens(), options={"confirm": False}),
     Audit(
         "fri-night", FRI + NIGHT, lambda w: w.report(lacks=w.all["orders"][::2]), code=12,
-        told=("the evidence is suspect, so this audit opened and resolved no discrepancy",),
+        told=("the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy",),
     ),
     Audit("fri-noon", FRI + NOON, told=("audits work again",)),
     Audit(

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
+from lakeaudit.formatting import number, second
 from lakeaudit.keys import digest
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.summaries.change_summary import Change
@@ -23,8 +24,8 @@ BLIND = COVERAGE_LOST
 """The kind of a notice whose worst change is lost coverage."""
 SUSPECT, FAILED, OVERDUE, RECOVERED = "audit_suspect", "audit_failed", "audit_overdue", "audit_recovered"
 _OF_STATUS = {"suspect": SUSPECT, "failed": FAILED}
-_TROUBLE = (SUSPECT, FAILED, OVERDUE)
-OF_AUDIT = (*_TROUBLE, RECOVERED)
+TROUBLE = (SUSPECT, FAILED, OVERDUE)
+OF_AUDIT = (*TROUBLE, RECOVERED)
 """Kinds of notices about the audit itself."""
 TEST = "test"
 """The kind of the example of `lakeaudit alert --test`, which is not stored."""
@@ -95,7 +96,7 @@ def overdue(receivers: Sequence[str], words: str, before: Mapping[str, str]) -> 
     return [
         Notice(receiver, None, OVERDUE, "opened", words=words)
         for receiver in receivers
-        if before.get(receiver) not in _TROUBLE
+        if before.get(receiver) not in TROUBLE
     ]
 
 
@@ -137,8 +138,13 @@ def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:
     kind = _OF_STATUS.get(news.status)
     if kind and last not in (SUSPECT, FAILED):
         yield Notice(receiver, None, kind, "opened", words=news.error or "")
-    if kind is None and last in _TROUBLE:
-        yield Notice(receiver, None, RECOVERED, "resolved", over=True)
+    if kind is None and last in TROUBLE:
+        yield Notice(receiver, None, RECOVERED, "resolved", words=_recovery_words(news), over=True)
+
+
+def _recovery_words(news: News) -> str:
+    scope = f" judged {news.judged} of {number(news.tables, 'table')}" if news.tables else ""
+    return f"the audit {news.run_id} ended at {second(news.at)}{' and' + scope if scope else ''}"
 
 
 def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[Notice]:

@@ -29,7 +29,7 @@ from lakeaudit.alerts.incidents import last_of_tables
 from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext, rows_of
 from lakeaudit.alerts.posts import LakeNow
 from lakeaudit.alerts.run_summary import news_of
-from lakeaudit.formatting import second
+from lakeaudit.formatting import duration, second
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import PUBLISHED, Row
 from lakeaudit.results.summaries.change_summary import open_kinds, open_now, still_open
@@ -113,7 +113,11 @@ def _late(
     published = [run for run in runs if run["status"] in PUBLISHED]
     if not published or published[-1]["finished_at"] > context.now - context.lake.overdue:
         return []
-    since = f"the last one was published {second(published[-1]['finished_at'])}"
+    last = published[-1]["finished_at"]
+    since = (
+        f"the last one was published {second(last)}, {duration(context.now - last)} ago; "
+        f"the limit is {duration(context.lake.overdue)}"
+    )
     receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
     notices = overdue(receivers, since, before)
     return _write(context, published[-1]["run_id"], notices, earlier, made, kind=OVERDUE)

@@ -38,20 +38,25 @@ from lakeaudit.results.summaries.change_summary import Change
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws import Endpoint
 
+PLAN_LABEL = "repair (this command only plans it, and changes nothing)"
+"""The label before the command that plans a repair."""
+TABLES_NAMED = 3
+"""Number of open tables that the end of a message names."""
 MOST_SECTIONS = 12
 """Number of tables in one message; the others are counted."""
 
+_LABELS = {"repair": PLAN_LABEL}
 LONGEST_CAUSE = 160
 """Number of characters of a cause in a headline."""
 
 _OF_AUDIT = {
-    SUSPECT: "the evidence is suspect, so this audit opened and resolved no discrepancy",
+    SUSPECT: "the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy",
     FAILED: "the audit failed",
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
 }
 _DO = {
-    SUSPECT: "find out why the evidence lacks files that storage has: {doctor}. Losses stay unreported until then",
+    SUSPECT: "find out why the evidence lacks files that storage has: {doctor}",
     FAILED: "repair the cause, check all sources ({doctor}), and audit again ({audit})",
     OVERDUE: "check the scheduler and the log of its last run; {audit} audits now",
 }
@@ -78,7 +83,7 @@ _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 def headline(notice: Notice) -> str:
     """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
-        return f"{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind == FAILED else None)}"
+        return f"{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind != SUSPECT else None)}"
     where = f" in {tame(notice.table)}" if notice.table else ""
     if not notice.bad:
         not_restored = any(change.resolution == _NOT_RESTORED for change in notice.changes)
@@ -157,7 +162,9 @@ def text(notice: Notice, wording: Wording) -> str:
     for change in sorted(notice.changes, key=_pressing):
         lines += [f"  {line}" for line in _change(change, wording)]
         if change.transition != "resolved":
-            lines += [f"  {label}: {words}" for label, words in next_steps(change, wording)]
+            lines += [
+                f"  {_LABELS.get(label, label)}: {words}" for label, words in next_steps(change, wording)
+            ]
     if page := wording.page(notice):
         lines.append(f"  page: {page}")
     return "\n".join(lines)
@@ -257,8 +264,9 @@ def _time(at: datetime | None) -> str:
 
 def title(lake: str, headlines: Sequence[str]) -> str:
     """Return the first line of a message with these sections, worst first."""
-    more = f" (and {count(len(headlines) - 1)} more)" if len(headlines) > 1 else ""
-    return f"lakeaudit {lake}: {headlines[0]}{more}"
+    shown = 2 if len(headlines) == 2 else 1
+    more = f" (and {count(len(headlines) - shown)} more)" if len(headlines) > shown else ""
+    return f"lakeaudit {lake}: {'; '.join(headlines[:shown])}{more}"
 
 
 def late(section: str) -> str:
@@ -274,11 +282,23 @@ def body(sections: Sequence[str], lake: str = "") -> str:
 
 
 def open_words(open_now: Mapping[str | None, Mapping[str, int]]) -> str:
-    """Return the open discrepancies of the whole lake by severity, and the number of their tables; empty: none."""
+    """Return the open discrepancies of the whole lake by severity, and their tables; empty: none."""
     by = {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
     counts = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
-    where = sum(any(numbers.values()) for table, numbers in open_now.items() if table)
-    return f"{counts} in {number(where, 'table')}" if counts else ""
+    worst_first = sorted(
+        (table for table, numbers in open_now.items() if table and any(numbers.values())),
+        key=lambda table: ([-open_now[table].get(name, 0) for name in SEVERITIES], table),
+    )
+    named = ", ".join(map(tame, worst_first[:TABLES_NAMED]))
+    more = f" and {count(len(worst_first) - TABLES_NAMED)} more" if len(worst_first) > TABLES_NAMED else ""
+    where = f" in {number(len(worst_first), 'table')} ({named}{more})" if worst_first else ""
+    return f"{counts}{where}" if counts else ""
+
+
+def lake_known(open_now: Mapping[str | None, Mapping[str, int]]) -> str:
+    """Return one line with the open discrepancies of the lake while audits do not work."""
+    known = open_words(open_now) or "no open discrepancy"
+    return f"Known from the last audit that worked: {known}"
 
 
 def lake_now(open_now: Mapping[str | None, Mapping[str, int]], audited: int, tables: int) -> str:

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lakeaudit.alerts import message_text, storm_text, webhook
-from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, concerns
+from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, TROUBLE, concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.config import Alert
 from lakeaudit.formatting import count, visible
 from lakeaudit.json_documents import PostedAlert, WebhookContent
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.read import Row
 
 Form = Literal["text", "incidents", "json", "alerts"]
@@ -91,7 +91,10 @@ def text_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return one message of all notices for people."""
     groups = _groups(rows, now)
     title, sections = _texts(groups, now)
-    body = message_text.body(sections, "\n".join(filter(None, (now.words, now.footer))))
+    in_trouble = any(group[-1]["kind"] in TROUBLE for group in groups)
+    words = message_text.lake_known(now.by_severity) if in_trouble else now.words
+    audit = f"Audit {visible(rows[-1]['run_id'])}" if rows[-1]["run_id"] else ""
+    body = message_text.body(sections, "\n".join(filter(None, (words, audit, now.footer))))
     return _post(title, body, rows, groups, now)
 
 
@@ -154,7 +157,8 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     if not kinds:
         headlines = [row["message"].partition("\n")[0] for row in newest]
         return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
-    storm = storm_text.headline(kinds)
+    blind = sum(any(kind == COVERAGE_LOST for kind, _ in open_) for open_ in now.open.values())
+    storm = storm_text.headline(kinds, blind)
     if kinds[0].over and (still_open := message_text.open_words(now.by_severity)):
         storm += f"; still open: {still_open}"
     first = of_audit[0].partition("\n")[0] if of_audit else ""

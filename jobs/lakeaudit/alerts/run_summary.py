@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakeaudit.kinds import says_loss
+from lakeaudit.judged import files_judged
+from lakeaudit.kinds import FILE_AXES, says_loss
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.change_summary import Change, changes_of, open_now
 
@@ -14,6 +15,7 @@ class News:
     """The status of one run and its changes.
 
     `open` counts by table and severity what is open after the run and not accepted; `losses` are mass losses by table.
+    `judged` of the `tables` in its scope have judged files.
     """
 
     run_id: str
@@ -23,12 +25,16 @@ class News:
     changes: tuple[Change, ...] = ()
     open: Mapping[str | None, Mapping[str, int]] = field(default_factory=dict)
     losses: Mapping[str, str] = field(default_factory=dict)
+    judged: int = 0
+    tables: int = 0
 
 
 def news_of(results: Results, run: Row, now: datetime) -> News:
     """Return the news of one finished run."""
+    coverage = results.coverage(run["run_id"])
+    judged = {row["table_name"] for row in coverage if row["axis"] in FILE_AXES and files_judged(row)}
     lost = [
-        row for row in results.coverage(run["run_id"])
+        row for row in coverage
         if row["status"] == "complete" and says_loss(row["reason"]) and row["axis"] == "content"
     ]  # fmt: skip
     return News(
@@ -39,4 +45,6 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
         changes=tuple(changes_of(results, run["run_id"])),
         open=open_now(results, now),
         losses={row["table_name"]: row["reason"] for row in lost},
+        judged=len(judged),
+        tables=len({row["table_name"] for row in coverage}),
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import repair_command
-from lakeaudit.alerts.message_text import MOST_SECTIONS, because, blind_words, ending_text, tame
+from lakeaudit.alerts.message_text import MOST_SECTIONS, PLAN_LABEL, because, blind_words, ending_text, tame
 from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.formatting import count, number, second, size
 from lakeaudit.json_documents import WebhookChange, WebhookContent
@@ -104,13 +104,19 @@ def groups_of(contents: Iterable[tuple[Row, WebhookContent]]) -> list[Group]:
     return sorted((Group(tuple(parts)) for parts in groups.values()), key=lambda group: group.order)
 
 
-def headline(groups: Sequence[Group]) -> str:
-    """Return the totals of the worst kind in one line, over all causes."""
+def headline(groups: Sequence[Group], blind: int = 0) -> str:
+    """Return the totals of the worst kind in one line, over all causes.
+
+    `blind` is the number of all tables of the lake that audits cannot judge.
+    """
     first = groups[0]
     worst = [g for g in groups if (g.over, *_same(g)) == (first.over, *_same(first))]
     whole = Group(tuple(part for group in worst for part in group.parts))
     cause = because(first.one["cause"]) if _is_blind(first) and len(worst) == 1 else ""
-    return f"{_beginning(whole)}{_extent(whole)}{_stake_in_short(whole)}{_more(groups, len(worst))}{cause}"
+    extent = _extent(whole)
+    if _is_blind(first) and blind > len(whole.tables):
+        extent = f"{extent}, {count(blind)} in all"
+    return f"{_beginning(whole)}{extent}{_stake_in_short(whole)}{_more(groups, len(worst))}{cause}"
 
 
 def _same(group: Group) -> tuple[str, str]:
@@ -215,7 +221,7 @@ def _commands(group: Group, lake_file: str) -> Iterator[str]:
     yield f"  more: lakeaudit discrepancies {operand(lake_file)} {kind}"
     causes = [cause] if (cause := group.one["cause"]) else []
     if any(part.change["commands"]["repair"] for part in group.parts):
-        yield f"  repair: {repair_command(lake_file, None, group.one['kind'], group.recoverable(), causes)}"
+        yield f"  {PLAN_LABEL}: {repair_command(lake_file, None, group.one['kind'], group.recoverable(), causes)}"
     elif advice := group.one["advice"]:
         yield f"  do: {advice}"
 

@@ -56,7 +56,7 @@ def _runnable(lake_file: str) -> tuple[str, str]:
         return lake_file, ""
     return str(
         Path(lake_file).absolute()
-    ), f"The path of the lake file in these commands is that of {gethostname()}"
+    ), f"Run commands on {gethostname()}, where the lake file has this path"
 
 
 def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import requests
 
 from lakeaudit.alerts.decide import ROUTE_ADDED
 from lakeaudit.alerts.dispatch import LATE, Round, round_of
+from lakeaudit.alerts.message_text import PLAN_LABEL
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
@@ -38,7 +39,7 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
-SUSPECT = "the evidence is suspect, so this audit opened and resolved no discrepancy"
+SUSPECT = "the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy"
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
 MEANS = "1 dropped (critical), new: the table lists the file, but storage has no current object for it"
@@ -108,9 +109,10 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  recoverable: yes, until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
-        "  repair: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
+        f"  {PLAN_LABEL}: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
         "",
-        "Open in the lake and not accepted: 1 critical in 1 table",
+        "Open in the lake and not accepted: 1 critical in 1 table (orders)",
+        "Audit r1",
     ]
     (notice,) = told.notices()
     assert (notice["status"], notice["attempts"], notice["discrepancies"]) == ("sent", 1, 1)
@@ -204,12 +206,17 @@ def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
         [
             SUSPECT,
             "  half is missing",
-            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml. "
-            "Losses stay unreported until then",
+            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml",
+            "",
+            "Known from the last audit that worked: no open discrepancy",
+            "Audit r0",
+        ],
+        [
+            "audits work again: the audit r2 ended at 2026-11-21 14:00:00Z",
             "",
             "Nothing is open in the lake",
+            "Audit r2",
         ],
-        ["audits work again", "", "Nothing is open in the lake"],
     ]
     late = NOON + timedelta(hours=40)
     assert [told(late).sent, told(late + hour).sent] == [1, 0]
@@ -254,7 +261,8 @@ def test_of_two_runs_told_in_one_round_the_later_one_counts(
     slack.posts.clear()
     told(NOON + 2 * hour)
     (post,) = slack.posts
-    assert (post["title"], post["type"]) == ("lakeaudit shop: audits work again", "success")
+    again = f"lakeaudit shop: audits work again: the audit {well} ended at 2026-11-21 13:00:00Z"
+    assert (post["title"], post["type"]) == (again, "success")
     assert "Earlier notice, not delivered until now: the audit failed" in post["message"]
     publish(place, runs=[run("again", "failed", finished_at=NOON + 3 * hour)])
     assert told(NOON + 4 * hour).sent == 1

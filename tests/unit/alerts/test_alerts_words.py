@@ -71,13 +71,16 @@ SAID = [
     (replace(LOST, number=2, recoverable={"no": 2}), "recoverable: no"),
     (replace(LOST, number=1, recoverable={"unknown": 1}), "recoverable: unknown"),
     (replace(LOST, recoverable={}), "recoverable: unknown"),
-    (LOST, "repair: lakeaudit reconcile plan lake.yaml --table sales.orders --kind dropped --allow restore"),
+    (
+        LOST,
+        "changes nothing): lakeaudit reconcile plan lake.yaml --table sales.orders --kind dropped --allow restore",
+    ),
     (replace(LOST, causes=("expired by a lifecycle rule",)), "--kind dropped"),
     (replace(LOST, recoverable={"no": 12}), "do: Write the rows again from their source"),
     (replace(LOST, kind="content_mismatch", recoverable={"unknown": 12}), "do: "),
     (
         replace(LOST, kind="uncommitted"),
-        "repair: lakeaudit reconcile plan lake.yaml --table sales.orders --kind uncommitted",
+        "changes nothing): lakeaudit reconcile plan lake.yaml --table sales.orders --kind uncommitted",
     ),
     (replace(LOST, until=None), "recoverable: 7 of 12 (it is not known when the older versions expire)"),
     (replace(LOST, files=None, rows=None, bytes=None), "at stake: not known"),

@@ -58,7 +58,7 @@ class Month:
         publish(
             self.place, runs=[run(id_, status, finished_at=at, error=error)],
             coverage=[covered(run_id=id_, table_name=name) for name in TABLES],
-            discrepancies=[discrepancy(row, state, last_run_id=last, opened_at=at,
+            discrepancies=[discrepancy(row, state, last_run_id=last, opened_at=at, first_seen_at=row["cause_at"] or at,
                                        resolution="restored" if state == "resolved" else None)
                            for row, state, last in rows],
             transitions=[transition(row, how, run_id=id_, transition_id=f"{id_}{row['table_name']}{row['kind']}")
@@ -72,7 +72,7 @@ class Month:
         env = {"TO": f"json://127.0.0.1:{self.caught.port}/"}
         results = Results(self.place, Clients(), LAKE)
         lake = load_lake(self.file, {})
-        footer = "The path of the lake file in these commands is that of etl-1"
+        footer = "Run commands on etl-1, where the lake file has this path"
         round_of(
             AlertContext(
                 lake, "/opt/lakes/shop.yaml", results, Clients(), env, at + timedelta(minutes=9), footer
@@ -88,7 +88,7 @@ def at(number: int) -> datetime:
 
 
 def dropped(table: str, night: int, **columns: Any) -> Row:
-    known = {"rows_at_stake": 8_000, "bytes_at_stake": 12 << 20, "recoverable": "yes",
+    known: dict[str, Any] = {"rows_at_stake": 8_000, "bytes_at_stake": 12 << 20, "recoverable": "yes",
              "recoverable_until": at(night + 7), "recovery": "delete_marker", "recovery_version_id": "v1",
              "storage_version_id": "m1", "cause": "expired by a lifecycle rule", "cause_at": at(night - 1)}  # fmt: skip
     return finding("dropped", f"{table}/day=2026-11-0{night % 9}/part-0", table_name=table,
@@ -102,6 +102,7 @@ def blind(table: str, night: int) -> Row:
 
 def stale(table: str) -> Row:
     return finding("stale_pointer", f"{table}/metadata", table_name=table, axis="pointer", severity="error",
+                   cause_at=at(16),
                    explanation="the catalog names version 7, and the table has version 12")  # fmt: skip
 
 
@@ -163,14 +164,14 @@ def test_each_night_has_at_most_one_message_and_quiet_nights_none(month: Month) 
 
 
 TITLES = {
-    2: "CRITICAL: 1 dropped in finance.t007 (and 1 more)",
+    2: "CRITICAL: 1 dropped in finance.t007; CRITICAL: 1 dropped in sales.t000",
     5: "COVERAGE LOST (error) in 480 tables of 4 owners: no storage source could be read",
-    8: "COVERAGE LOST (error) in 20 tables of 1 owner: no storage source could be read",
+    8: "COVERAGE LOST (error) in 20 tables of 1 owner, 500 in all: no storage source could be read",
     12: "RESOLVED: 500 coverage lost in 500 tables of 4 owners",
     13: "CRITICAL: 120 dropped in 120 tables of 4 owners, 960,000 rows, recoverable until 2026-11-21 05:00:00Z",
     14: "RESOLVED: 60 dropped in 60 tables of 2 owners; still open: 60 critical in 60 tables",
     17: "ERROR: 80 stale pointer in 80 tables of 1 owner",
-    21: "no audit was published for too long",
+    21: "no audit was published for too long: the last one was published 2026-11-20 05:00:00Z, 2 d",
     22: "the audit failed: s3://results: the store does not answer",
     23: "audits work again",
     24: "STILL OPEN: ERROR: 1 stale pointer in finance.t079",

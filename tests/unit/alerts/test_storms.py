@@ -98,7 +98,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  owner finance: t3, t4",
         "  without owner: t5, t6",
         "  more: lakeaudit discrepancies lake.yaml --kind dropped",
-        "  repair: lakeaudit reconcile plan lake.yaml --kind dropped",
+        "  repair (this command only plans it, and changes nothing): lakeaudit reconcile plan lake.yaml --kind dropped",
     ]
     assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted in 1 table"
     assert sections[2] == "page: https://lake.example/x/"
