@@ -187,7 +187,7 @@ def test_jsonl_is_exact(capsys: Captured, lake: str, published: None) -> None:
     assert dropped["manifest_time"] == "2026-11-21T08:00:00.250000Z"
     assert dropped["as_of_date"] == "2026-11-21"
     assert dropped["storage_size"] is None
-    assert len(dropped) == 44
+    assert len(dropped) == 45
     assert printed.out.isascii()
     assert printed.err == "3 findings of run r1 (complete, as of 2026-11-21 12:00:00Z)\n"
 
