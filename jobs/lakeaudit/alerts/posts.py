@@ -110,7 +110,10 @@ def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return the alerts of Alertmanager, whose labels are the same in every run."""
     groups = _groups(rows, now)
     post = _post(_texts(groups, now)[0], "", rows, groups, now)
-    alerts = [alert for group in groups for alert in _alerts(group[-1], now)]
+    earlier: dict[tuple[str, bool, str | None], list[Row]] = {}
+    for row in now.earlier:
+        earlier.setdefault(_subject(row), []).append(row)
+    alerts = [alert for group in groups for alert in _alerts(group[-1], earlier[_subject(group[-1])], now)]
     return Post(post.title, post.body, post.severity, post.over, post.key, post.at, tuple(alerts))
 
 
@@ -166,8 +169,16 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     return title, [*of_audit, *storm_text.sections(kinds, now.lake_file, now.dashboard), *late]
 
 
-def _alerts(row: Row, now: LakeNow) -> Iterator[PostedAlert]:
-    """Yield the alerts of one table, or of the audit: those that hold now, and those that held before and ended."""
+def _subject(row: Row) -> tuple[str, bool, str | None]:
+    """Return receiver and table of a notice; or that it is about the audit itself."""
+    return row["receiver"], row["kind"] in OF_AUDIT, row["table_name"]
+
+
+def _alerts(row: Row, same: Sequence[Row], now: LakeNow) -> Iterator[PostedAlert]:
+    """Yield the alerts of one table, or of the audit: those that hold now, and those that held before and ended.
+
+    `same` are all notices of this receiver about the same table, or about the audit.
+    """
     content = webhook.stored_content(row)
     if row["kind"] in OF_AUDIT:
         holding = {} if row["kind"] == RECOVERED else {(row["kind"], row["severity"]): 1}
@@ -180,19 +191,13 @@ def _alerts(row: Row, now: LakeNow) -> Iterator[PostedAlert]:
     holds_for = max([HOLDS_FOR, *(2 * r.repeat for r in now.routes.get(row["receiver"], ()) if r.repeat)])
     for (kind, severity), number in holding.items():
         yield _alert(row, content, kind, severity, number, now, now.at + holds_for)
-    for kind, severity in _reported(row, now) - holding.keys():
+    for kind, severity in _reported(same) - holding.keys():
         yield _alert(row, content, kind, severity, 0, now, now.at)
 
 
-def _reported(row: Row, now: LakeNow) -> set[tuple[str, str]]:
-    """Return the kinds and severities of all alerts that this receiver got about the same table, or about the audit."""
-    of_audit = row["kind"] in OF_AUDIT
-    same = [
-        each for each in now.earlier
-        if each["receiver"] == row["receiver"] and (each["kind"] in OF_AUDIT) == of_audit
-        and each["table_name"] == row["table_name"]
-    ]  # fmt: skip
-    if of_audit:
+def _reported(same: Sequence[Row]) -> set[tuple[str, str]]:
+    """Return the kinds and severities of all alerts about a table, or about the audit."""
+    if same[-1]["kind"] in OF_AUDIT:
         return {(each["kind"], each["severity"]) for each in same if each["kind"] != RECOVERED}
     contents = [content for each in same if (content := webhook.stored_content(each)) is not None]
     return {(change["kind"], change["severity"]) for content in contents for change in content["changes"]}
