@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 
@@ -20,6 +21,8 @@ class Catcher:
     hangs: threading.Event | None = None
     posts: list[Any] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    """The paths of POST requests."""
     raw: list[tuple[bytes, dict[str, str]]] = field(default_factory=list)
     """Bodies of POST requests, with the headers by their names in lower case."""
 
@@ -40,6 +43,7 @@ def catching() -> Iterator[Catcher]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            caught.paths.append(self.path)
             caught.posts.append(json.loads(body))
             caught.raw.append((body, {name.lower(): value for name, value in self.headers.items()}))
             self._end()
@@ -68,3 +72,38 @@ def catching() -> Iterator[Catcher]:
             caught.hangs.set()
         server.shutdown()
         server.server_close()
+
+
+@dataclass
+class Mailbox:
+    """The mails that a mail server has received, as they were sent."""
+
+    port: int
+    mails: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def receiving_mail() -> Iterator[Mailbox]:
+    """A mail server (SMTP without encryption) on loopback, which accepts every mail."""
+    box = Mailbox(0)
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            self._say("220 mail")
+            for line in self.rfile:
+                command = line[:4].upper()
+                if command == b"DATA":
+                    self._say("354 go on")
+                    box.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+                self._say("221 bye" if command == b"QUIT" else "250 ok")
+                if command == b"QUIT":
+                    return
+
+        def _say(self, answer: str) -> None:
+            self.wfile.write(f"{answer}\r\n".encode())
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        box.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield box
+        server.shutdown()

@@ -21,11 +21,15 @@ from lakeaudit.runtime.extras import install_hint
 PATIENCE = (5.0, 15.0)
 """Timeouts to connect and to respond, in seconds."""
 
-INCIDENTS = ("pagerduty", "opsgenie")
+OPSGENIE = "opsgenie"
+INCIDENTS = ("pagerduty", OPSGENIE)
 """Schemes of channels that keep incidents by a key: they get one message for each table, which can be resolved."""
 
 BATCH = 100
 """Number of alerts in one request to Alertmanager."""
+
+_NOTE_LIMIT = 25_000
+"""Characters of a note (Opsgenie, Alert API)."""
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
@@ -100,10 +104,14 @@ class AppriseChannel:
             raise CannotDeliver(f"the variable {name} holds no address that Apprise knows")
         self._url = url
         self._name = name
-        self.form: Form = "incidents" if url.partition("://")[0].lower() in INCIDENTS else "text"
+        self._scheme = url.partition("://")[0].lower()
+        self.form: Form = "incidents" if self._scheme in INCIDENTS else "text"
 
     def send(self, post: Post) -> None:
         """Send the message; Apprise allows a channel four seconds to connect and four to respond."""
+        if post.over and self._scheme == OPSGENIE:
+            self._close(post)
+            return
         kind = self._apprise.NotifyType("success" if post.over else _TYPES.get(post.severity, "info"))
         # the sender that channels show; no image is loaded from another site
         asset = self._apprise.AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
@@ -113,8 +121,19 @@ class AppriseChannel:
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
     def _keyed(self, key: str) -> str:
-        """Return the URL with `dedup`, the incident's key, and `action=map`, which opens or resolves it by type."""
-        return f"{self._url}{'&' if '?' in self._url else '?'}action=map&dedup={key}"
+        """Return the URL with the incident's key, and an action that opens it, or for PagerDuty resolves it by type."""
+        more = f"action=new&alias={key}" if self._scheme == OPSGENIE else f"action=map&dedup={key}"
+        return f"{self._url}{'&' if '?' in self._url else '?'}{more}"
+
+    def _close(self, post: Post) -> None:
+        """Close an alert of Opsgenie by its alias; Apprise closes only alerts that the same process has opened."""
+        from apprise.plugins.opsgenie import OPSGENIE_API_LOOKUP
+
+        account = self._apprise.Apprise.instantiate(self._url)
+        url = f"{OPSGENIE_API_LOOKUP[account.region_name]}/{post.key}/close?identifierType=alias"
+        headers = {"Authorization": f"GenieKey {account.apikey}"}
+        content = {"source": "lakeaudit", "note": post.body[:_NOTE_LIMIT]}
+        _request("POST", url, self._name, headers, json=content)
 
 
 class SnsChannel:

@@ -4,6 +4,8 @@ import json
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
+from email import message_from_string
+from email.header import decode_header, make_header
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.connections.aws import Clients
-from tests.builders.catcher import Catcher, catching
+from tests.builders.catcher import Catcher, catching, receiving_mail
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
 
 HOUR = timedelta(hours=1)
@@ -199,3 +201,39 @@ def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
     assert post["title"] == "lakeaudit shop: CRITICAL: 1 dropped in t2"
     quiet.publish((loss("t0"), "still"), (loss("t1"), "still"), (loss("t2"), "still"))
     assert "STILL OPEN" in caught.posts[-1]["title"]
+
+
+def test_opsgenie_opens_and_closes_an_alert_by_its_alias(
+    tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins import opsgenie
+
+    monkeypatch.setitem(opsgenie.OPSGENIE_API_LOOKUP, opsgenie.OpsgenieRegion.US, f"{caught.url}/v2/alerts")
+    caught.body = b'{"requestId": "1"}'
+    key = "12345678-1234-1234-1234-123456789012"
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"opsgenie://{key}")
+    nights.publish((loss("t0"), "opened"))
+    nights.publish((loss("t0"), "resolved"))
+    opened, closed = caught.posts
+    assert nights.done.failures == ()
+    assert opened["message"].startswith("lakeaudit shop: CRITICAL: 1 dropped in t0")
+    assert caught.paths == ["/v2/alerts", f"/v2/alerts/{opened['alias']}/close?identifierType=alias"]
+    assert (closed["source"], "RESOLVED" in closed["note"]) == ("lakeaudit", True)
+    ((_, _), (_, headers)) = caught.raw
+    assert headers["authorization"] == f"GenieKey {key}"
+
+
+def test_a_mail_server_gets_a_mail_with_the_totals_as_its_subject(tmp_path: Path) -> None:
+    with receiving_mail() as box:
+        address = f"mailto://localhost:{box.port}/?from=audit@example.com&to=data@example.com"
+        nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, address)
+        nights.publish(*((loss(table), "opened") for table in TABLES))
+    assert nights.done.failures == ()
+    (text,) = box.mails
+    mail = message_from_string(text)
+    assert (mail["To"], mail.get_content_type()) == ("data@example.com", "text/plain")
+    subject = str(make_header(decode_header(mail["Subject"])))
+    assert subject.startswith("lakeaudit shop: CRITICAL: 7 dropped in 7 tables of 2 owners, 350 rows")
+    body = mail.get_payload(decode=True)
+    assert isinstance(body, bytes)
+    assert b"owner sales: t0, t1, t2" in body
