@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.kinds import FILE_AXES, JUDGED_OUTCOMES, OPEN_OUTCOMES, YOUNG_OUTCOME
+from lakeaudit.kinds import (
+    FILE_AXES,
+    JUDGED_OUTCOMES,
+    OPEN_OUTCOMES,
+    PART_REQUESTED,
+    PART_UNKNOWN,
+    YOUNG_OUTCOME,
+)
 
 Row = Mapping[str, Any]
 About = tuple[str, str]
@@ -82,7 +89,11 @@ def table_standing(rows: Iterable[Row]) -> str:
 
 @dataclass(frozen=True)
 class LastJudged:
-    """The last audit that judged an axis: its `as_of`, the judged share of the files, and the number of the files."""
+    """The coverage of an axis in earlier audits.
+
+    `share` is the highest share of the files that an audit judged, `at` the `as_of` of the last audit that judged at
+    least half of it, and `files` the number of files then.
+    """
 
     at: datetime
     share: float
@@ -95,3 +106,8 @@ def judged_share(row: Row) -> float | None:
     if state in (WHOLE, EMPTY, YOUNG):
         return 1.0
     return float(row["decided_share"] or 0) if state == PART else None
+
+
+def is_part(reason: str) -> bool:
+    """Return whether only some partitions of the table were requested."""
+    return reason.endswith(PART_REQUESTED) or PART_UNKNOWN in reason

@@ -1,6 +1,7 @@
 """Live audits beside other audits: they read without the lease of the results, and hold it only to publish."""
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -75,13 +76,27 @@ def test_several_live_audits_at_once_all_publish(lake: Lake) -> None:
     assert [run["status"] for run in results_of(lake).runs()] == ["complete"] * 3
 
 
-def test_a_newer_audit_of_the_same_table_that_was_published_meanwhile_wins(lake: Lake) -> None:
-    def pause(_: float) -> None:
-        holder.__exit__(None, None, None)
-        audited(lake, run_id="newer", live=True, tables=("orders",))
-
+def test_what_another_audit_has_judged_meanwhile_stays_as_it_is(lake: Lake, aws: Aws) -> None:
+    """The older evidence has the file, the newer one does not: whatever the times of the runs, the loss stays open."""
+    table = next(each for each in lake.tables if each.name == "orders")
+    bucket = table.location.bucket
+    key = next(
+        entry["Key"] for entry in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/orders/")["Contents"]
+        if entry["Key"].endswith(".parquet")
+    )  # fmt: skip
     holder = leased(lake.results, Clients(), "nightly", SilentProgress())
     holder.__enter__()
-    with pytest.raises(Busy, match="run newer has judged orders meanwhile, with newer evidence"):
-        audited(lake, run_id="older", live=True, tables=("orders",), pause=pause)
-    assert [run["run_id"] for run in results_of(lake).runs()] == ["first", "newer"]
+    early = datetime.now(UTC)
+
+    def pause(_: float) -> None:
+        holder.__exit__(None, None, None)
+        aws.s3.delete_object(Bucket=bucket, Key=key)
+        audited(lake, run_id="other", live=True, tables=("orders",), clock=lambda: early)
+
+    outcome = audited(lake, run_id="waiting", live=True, pause=pause)
+    assert outcome.exit_code == 13
+    reasons = {row["reason"] for row in results_of(lake).coverage("waiting") if row["table_name"] == "orders"}
+    assert reasons == {"the newer run other has already judged this table"}
+    rows = rows_of(results_of(lake).discrepancies(["open"]))
+    assert key in {row["key"] for row in rows}
+    assert open_tables(lake) == {"orders", "lines"}

@@ -72,8 +72,8 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
     assert [row["last_run_id"] for row in ledger(lake).values()] == ["r2", "r2"]
     answers = check(lake, results_of(lake), ["orders"], Demand(timedelta(hours=1)), datetime.now(UTC))
     assert [answer.answer for answer in answers] == ["unknown"]
-    audited(lake, run_id="r4", live=True)
-    assert states(lake) == {"events": "open", "orders": "open"}, "an audit that lists cannot tell"
+    audited(lake, run_id="r4", live=True, tables=("orders",))
+    assert states(lake) == {"events": "open", "orders": "open"}, "a live audit of one table cannot tell"
     shop.take_inventory()
     audited(lake, run_id="r5")
     assert states(lake) == {"events": "resolved", "orders": "resolved"}
@@ -111,4 +111,30 @@ def test_a_table_that_was_never_judged_has_lost_nothing(shop: Shop, tmp_path: Pa
     lake = shop.lake(tmp_path)
     for run in ("r1", "r2"):
         audited(lake, run_id=run)
+    assert states(lake) == {}
+
+
+def test_a_live_audit_of_the_whole_lake_judges_a_blind_table(shop: Shop, tmp_path: Path) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    audited(lake, run_id="r1")
+    lose_report(shop)
+    for run in ("r2", "r3"):
+        audited(lake, run_id=run)
+    assert states(lake) == {"events": "open", "orders": "open"}
+    audited(lake, run_id="live", live=True)
+    assert states(lake) == {"events": "resolved", "orders": "resolved"}, (
+        "a live audit of the whole lake judges it"
+    )
+    audited(lake, run_id="r4")
+    assert states(lake) == {"events": "open", "orders": "open"}, "the next night is blind again"
+
+
+def test_live_audits_of_a_table_that_no_report_covers_are_no_baseline(shop: Shop, tmp_path: Path) -> None:
+    shop.take_inventory()
+    lose_report(shop)
+    lake = shop.lake(tmp_path)
+    audited(lake, run_id="r1")
+    audited(lake, run_id="live", live=True, tables=("orders",))
+    audited(lake, run_id="r2")
     assert states(lake) == {}

@@ -31,7 +31,7 @@ TEST = "test"
 """The kind of the example of `lakeaudit alert --test`, which is not stored."""
 ROUTE_ADDED = "route_added"
 """The kind of a row without a message: from its time on, the receiver gets messages."""
-NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, BLIND, STILL_OPEN, *OF_AUDIT, ROUTE_ADDED)
+NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, BLIND, STILL_OPEN, *OF_AUDIT, ROUTE_ADDED, TEST)
 
 DUE, SENT, FAILED_TO_SEND = "due", "sent", "failed"
 
@@ -138,7 +138,7 @@ def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:
     kind = _OF_STATUS.get(news.status)
     if kind and last not in (SUSPECT, FAILED):
         yield Notice(receiver, None, kind, "opened", words=news.error or "")
-    if kind is None and last in TROUBLE:
+    if kind is None and last in TROUBLE and (news.judged or not news.tables):
         yield Notice(receiver, None, RECOVERED, "resolved", words=_recovery_words(news), over=True)
 
 

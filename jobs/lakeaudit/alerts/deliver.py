@@ -80,6 +80,14 @@ def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
     raise TypeError(type(route).__name__)
 
 
+def keeps_incidents(route: Alert, env: Mapping[str, str]) -> bool:
+    """Return whether the receiver of a route keeps incidents or alerts, which must be ended."""
+    if isinstance(route, AlertmanagerAlert):
+        return True
+    scheme = env.get(route.url_env, "").partition("://")[0].lower() if isinstance(route, AppriseAlert) else ""
+    return scheme in INCIDENTS
+
+
 def _address(name: str, env: Mapping[str, str]) -> str:
     if not env.get(name):
         raise CannotDeliver(f"the variable {name} is not set")

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lakeaudit.alerts import message_text, posts
 from lakeaudit.alerts.decide import (
+    DISCREPANCIES,
     DUE,
     FAILED_TO_SEND,
     OF_AUDIT,
-    OVERDUE,
     ROUTE_ADDED,
     SENT,
     Notice,
@@ -24,10 +24,10 @@ from lakeaudit.alerts.decide import (
     overdue,
     reminders,
 )
-from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel
+from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel, keeps_incidents
 from lakeaudit.alerts.incidents import last_of_tables
 from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext, rows_of
-from lakeaudit.alerts.posts import LakeNow
+from lakeaudit.alerts.posts import LakeNow, is_open
 from lakeaudit.alerts.run_summary import news_of
 from lakeaudit.formatting import duration, second
 from lakeaudit.results import delta_writer
@@ -83,6 +83,7 @@ def _new(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
         before |= {notice.receiver: notice.kind for notice in new if notice.kind in OF_AUDIT}
         rows += _write(context, run["run_id"], new, [*notices, *rows], len(rows))
     rows += _late(context, runs, before, [*notices, *rows], len(rows))
+    rows += _endings(context, runs, [*notices, *rows], len(rows))
     return rows + _reminders(context, runs, [*notices, *rows], len(rows))
 
 
@@ -98,6 +99,31 @@ def _added_routes(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
     if rows:
         delta_writer.append(context.results, "notices", _table(rows))
     return rows
+
+
+def _endings(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
+    """Write and return notices that end incidents in which nothing is open any more that their routes select.
+
+    Nobody resolved these discrepancies: a person accepted them, or the lake file leaves them out now.
+    """
+    published = [run for run in runs if run["status"] in PUBLISHED]
+    last = {
+        subject: row for subject, row in last_of_tables(notices).items()
+        if not row["over"] and any(keeps_incidents(route, context.env) for route in context.routes(subject[0]))
+    }  # fmt: skip
+    if not published or not last:
+        return []
+    opened = open_kinds(context.results.again(), context.now)
+    over = [
+        Notice(receiver, table, DISCREPANCIES, "resolved", over=True)
+        for receiver, table in last
+        if not is_open(context.routes(receiver), table, opened)
+    ]
+    return _add(context, rows_of(context, published[-1]["run_id"], over, notices, made, ENDING))
+
+
+ENDING = "ending"
+"""Part of the id of such a notice: the same run may have another notice about the table."""
 
 
 def _unreported_runs(runs: Sequence[Row], reported: set[str]) -> Sequence[Row]:
@@ -120,7 +146,7 @@ def _late(
     )
     receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
     notices = overdue(receivers, since, before)
-    return _write(context, published[-1]["run_id"], notices, earlier, made, kind=OVERDUE)
+    return _add(context, rows_of(context, published[-1]["run_id"], notices, earlier, made))
 
 
 def _reminders(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
@@ -134,9 +160,13 @@ def _reminders(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row
     if not due:
         return []
     notices_due = reminders(due, still_open(context.results, context.now), context.lake.alerts)
-    rows = rows_of(context, published[-1]["run_id"], notices_due, notices, made)
+    return _add(context, rows_of(context, published[-1]["run_id"], notices_due, notices, made))
+
+
+def _add(context: AlertContext, rows: list[Row]) -> list[Row]:
+    """Write and return rows beside those of other receivers and tables, which have the time of the last notice."""
     same = {"lake": context.lake.name, "notice_id": [row["notice_id"] for row in rows]}
-    if rows:  # rows of other receivers and tables stay: they have the time of the last notice
+    if rows:
         delta_writer.replace(context.results, "notices", _table(rows), same)
     return rows
 
@@ -147,13 +177,12 @@ def _write(
     notices: Sequence[Notice],
     earlier: Sequence[Row],
     made: int,
-    **only: str,
 ) -> list[Row]:
     """Write and return the rows of notices; they replace rows of a killed round."""
     rows = rows_of(context, run_id, notices, earlier, made)
     if rows:
         delta_writer.replace(
-            context.results, "notices", _table(rows), {"lake": context.lake.name, "run_id": run_id, **only}
+            context.results, "notices", _table(rows), {"lake": context.lake.name, "run_id": run_id}
         )
     return rows
 

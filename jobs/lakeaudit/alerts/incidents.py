@@ -41,7 +41,7 @@ def fingerprints(lake: str, run_id: str, notices: Sequence[Notice], earlier: Ite
     new = Counter(
         notice.receiver
         for notice, key in zip(notices, keys, strict=True)
-        if key is None and not notice.over and notice.kind not in OF_AUDIT
+        if key is None and not notice.over and notice.kind not in OF_AUDIT and notice.table is not None
     )
     return [
         key

@@ -85,6 +85,8 @@ def headline(notice: Notice) -> str:
     if notice.kind in _OF_AUDIT:
         return f"{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind != SUSPECT else None)}"
     where = f" in {tame(notice.table)}" if notice.table else ""
+    if not notice.changes:
+        return f"RESOLVED: nothing that this route selects is open{where}"
     if not notice.bad:
         not_restored = any(change.resolution == _NOT_RESTORED for change in notice.changes)
         end = "CLOSED, NOT RESTORED" if not_restored else "RESOLVED"
@@ -181,7 +183,7 @@ def ending_text(kind: str, resolution: str | None, stake: str) -> str:
     """Return how discrepancies of a kind were resolved; `stake` has their files, rows and bytes."""
     how = ending(kind, resolution)
     if (kind, how) == (COVERAGE_LOST, OVER):
-        return "resolved: audits judge the table again"
+        return "resolved: audits judge the table again, or the lake file expects the gap"
     return _ENDS.get(how, "resolved").format(stake)
 
 

@@ -43,7 +43,12 @@ class AlertContext:
 
 
 def rows_of(
-    context: AlertContext, run_id: str, notices: Sequence[Notice], earlier: Iterable[Row], made: int
+    context: AlertContext,
+    run_id: str,
+    notices: Sequence[Notice],
+    earlier: Iterable[Row],
+    made: int,
+    part_of_id: str = "",
 ) -> list[Row]:
     """Return the rows of a run's notices, with times after the `made` rows before them in this round.
 
@@ -52,18 +57,20 @@ def rows_of(
     owned = [replace(notice, owner=context.owner(notice.table)) for notice in notices]
     keys = fingerprints(context.lake.name, run_id, owned, earlier)
     return [
-        _row(context, run_id, notice, key, context.now + timedelta(microseconds=made + at))
+        _row(context, run_id, notice, key, context.now + timedelta(microseconds=made + at), part_of_id)
         for at, (notice, key) in enumerate(zip(owned, keys, strict=True))
     ]
 
 
-def _row(context: AlertContext, run_id: str, notice: Notice, fingerprint: str, at: datetime) -> Row:
+def _row(
+    context: AlertContext, run_id: str, notice: Notice, fingerprint: str, at: datetime, part_of_id: str
+) -> Row:
     redact = any(route.redact for route in context.routes(notice.receiver))
     reach, dashboard = context.clients.endpoint, context.lake.dashboard_url
     wording = Wording(context.lake_file, run_id, redact, reach, dashboard)
     about = notice.fingerprint(context.lake.name)
     return {
-        "notice_id": digest(run_id, about, notice.kind),
+        "notice_id": digest(run_id, about, notice.kind, *filter(None, [part_of_id])),
         "lake": context.lake.name,
         "run_id": run_id,
         "receiver": notice.receiver,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from lakeaudit.alerts import message_text, storm_text, webhook
-from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, TROUBLE, concerns
+from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TEST, TROUBLE, concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.config import Alert
 from lakeaudit.formatting import count, visible
@@ -23,6 +23,9 @@ Form = Literal["text", "incidents", "json", "alerts"]
 
 HOLDS_FOR = timedelta(days=7)
 """Shortest time that Alertmanager shows an alert without an update: audits send only changes."""
+
+TEST_HOLDS_FOR = timedelta(minutes=5)
+"""Time that Alertmanager shows an example: long enough for its `group_wait`."""
 
 KindsOpen = Mapping[str | None, Mapping[tuple[str, str], int]]
 """By table the number of open discrepancies of each kind and severity that nobody has accepted."""
@@ -125,9 +128,18 @@ def _post(title: str, body: str, rows: Sequence[Row], groups: Sequence[Sequence[
 def _is_over(rows: Sequence[Row], now: LakeNow) -> bool:
     """Return whether nothing is open in any table of these incidents, also in those that the message does not name."""
     keys = {row["fingerprint"] for row in rows}
-    of_tables = [row for row in last_of_tables(now.earlier).values() if row["fingerprint"] in keys]
-    newest = {row["fingerprint"]: row for row in rows if row["kind"] in OF_AUDIT}
-    return all(row["over"] for row in [*of_tables, *newest.values()])
+    of_tables = [about for about, row in last_of_tables(now.earlier).items() if row["fingerprint"] in keys]
+    if any(is_open(now.routes.get(receiver, ()), table, now.open) for receiver, table in of_tables):
+        return False
+    return all(
+        row["over"] for row in {row["fingerprint"]: row for row in rows if row["kind"] in OF_AUDIT}.values()
+    )
+
+
+def is_open(routes: Iterable[Alert], table: str | None, opened: KindsOpen) -> bool:
+    """Return whether a table has an open discrepancy that a route selects."""
+    severities = {severity for _, severity in opened.get(table, {})}
+    return any(concerns(route, table, severity) for route in routes for severity in severities)
 
 
 def _groups(rows: Iterable[Row], now: LakeNow) -> list[list[Row]]:
@@ -156,17 +168,30 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     of_audit = [row["message"] for row in newest if row["kind"] in OF_AUDIT]
     tables = [row for row in newest if row["kind"] not in OF_AUDIT]
     stored = [(row, content) for row in tables if (content := webhook.stored_content(row)) is not None]
-    kinds = storm_text.groups_of(stored) if len(tables) > STORM and len(stored) == len(tables) else []
+    many = sum(row["table_name"] is not None for row in tables) > STORM
+    kinds = storm_text.groups_of(stored) if many and len(stored) == len(tables) else []
     if not kinds:
         headlines = [row["message"].partition("\n")[0] for row in newest]
         return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
     blind = sum(any(kind == COVERAGE_LOST for kind, _ in open_) for open_ in now.open.values())
-    storm = storm_text.headline(kinds, blind)
+    storm = f"{_first_words(tables)}{storm_text.headline(kinds, blind)}"
     if kinds[0].over and (still_open := message_text.open_words(now.by_severity)):
         storm += f"; still open: {still_open}"
     first = of_audit[0].partition("\n")[0] if of_audit else ""
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
-    return title, [*of_audit, *storm_text.sections(kinds, now.lake_file, now.dashboard), *late]
+    losses = [
+        f"Mass loss in {message_text.tame(row['table_name'] or '')}: {message_text.tame(content['reason'] or '')}"
+        for row, content in stored if row["kind"] == MASS_LOSS
+    ]  # fmt: skip
+    sections = storm_text.sections(kinds, now.lake_file, now.dashboard)
+    return title, [*of_audit, *(["\n".join(losses[:STORM])] if losses else []), *sections, *late]
+
+
+def _first_words(rows: Sequence[Row]) -> str:
+    """Return the beginning of the title of a storm."""
+    if any(row["kind"] == MASS_LOSS for row in rows):
+        return "MASS LOSS: "
+    return "STILL OPEN: " if all(row["kind"] == STILL_OPEN for row in rows) else ""
 
 
 def _subject(row: Row) -> tuple[str, bool, str | None]:
@@ -188,7 +213,8 @@ def _alerts(row: Row, same: Sequence[Row], now: LakeNow) -> Iterator[PostedAlert
             each: number for each, number in now.open.get(row["table_name"], {}).items()
             if any(concerns(route, row["table_name"], each[1]) for route in routes)
         }  # fmt: skip
-    holds_for = max([HOLDS_FOR, *(2 * r.repeat for r in now.routes.get(row["receiver"], ()) if r.repeat)])
+    repeats = [2 * route.repeat for route in now.routes.get(row["receiver"], ()) if route.repeat]
+    holds_for = TEST_HOLDS_FOR if row["kind"] == TEST else max([HOLDS_FOR, *repeats])
     for (kind, severity), number in holding.items():
         yield _alert(row, content, kind, severity, number, now, now.at + holds_for)
     for kind, severity in _reported(same) - holding.keys():
@@ -218,7 +244,9 @@ def _alert(
     labels["about"] = "audit" if row["kind"] in OF_AUDIT else "table" if row["table_name"] else "source"
     where = f" in {visible(row['table_name'])}" if row["table_name"] else ""
     named = row["message"].partition("\n")[0]
-    summary = named if row["kind"] in OF_AUDIT else f"{count(number)} {kind.replace('_', ' ')}{where}"
+    summary = (
+        named if row["kind"] in (*OF_AUDIT, TEST) else f"{count(number)} {kind.replace('_', ' ')}{where}"
+    )
     alert: PostedAlert = {
         "labels": labels,
         "annotations": {"summary": f"lakeaudit {now.lake}: {summary}", "description": row["message"]},

@@ -14,6 +14,8 @@ from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
 from lakeaudit.results.read import Row
 
+MOST_GROUPS = MOST_SECTIONS - 3
+"""Number of groups in one message: it may have a section about the audit, mass losses, and other groups, too."""
 TABLES_NAMED = 10
 OWNERS_NAMED = 10
 NO_OWNER = "without owner"
@@ -156,8 +158,8 @@ def _more(groups: Sequence[Group], shown: int) -> str:
 
 def sections(groups: Sequence[Group], lake_file: str, dashboard: str | None) -> list[str]:
     """Return a section for each group, and one with the number of other groups and the address of the dashboard."""
-    texts = ["\n".join(_section(group, lake_file)) for group in groups[:MOST_SECTIONS]]
-    left = groups[MOST_SECTIONS:]
+    texts = ["\n".join(_section(group, lake_file)) for group in groups[:MOST_GROUPS]]
+    left = groups[MOST_GROUPS:]
     more = f"... and {count(sum(group.total for group in left))} more discrepancies of other kinds and causes"
     page = f"page: {lake_address(dashboard)}" if dashboard else ""
     return [*texts, *filter(None, ["\n".join(filter(None, (more if left else "", page)))])]

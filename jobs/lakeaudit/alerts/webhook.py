@@ -106,7 +106,7 @@ def document(
         "notices": notices[:MOST_SECTIONS],
         "more_notices": len(notices[MOST_SECTIONS:]),
     }
-    while len(text := json.dumps(message)) > LARGEST:
+    while len(text := json.dumps(message)) > LARGEST and message["notices"]:
         message["notices"].pop()
         message["more_notices"] += 1
     return text

@@ -47,7 +47,7 @@ from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.findings import coverage, finding_rows
 from lakeaudit.findings.absence_ceiling import SampleCheck
 from lakeaudit.findings.bulk_changes import group_bulk_changes, members, with_own_subjects
-from lakeaudit.findings.coverage import Availability, Tallies, Tally
+from lakeaudit.findings.coverage import Availability, Tallies, Tally, overtaken_reason
 from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
 from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.findings.one_per_subject import one_per_subject
@@ -148,6 +148,23 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
         hosts_of(evidence, read.matched.rows("cloned")),
         catalogued_tables(evidence),
     )
+
+
+def without_tables(judgement: Judgement, judged_by: Mapping[str, str]) -> Judgement:
+    """Return the judgement without a say about these tables, which other runs have judged; it names the runs."""
+    if not judged_by:
+        return judgement
+    rows = [
+        row | {"status": "overtaken", "reason": overtaken_reason(judged_by[row["table_name"]])}
+        if row["table_name"] in judged_by
+        else row
+        for row in judgement.coverage_rows
+    ]
+    observed = [
+        replace(each, status="overtaken") if each.table in judged_by else each
+        for each in judgement.observations
+    ]
+    return replace(judgement, coverage_rows=rows, observations=observed)
 
 
 def _restored(ids: Sequence[str]) -> pa.Table:

@@ -7,8 +7,8 @@ from typing import Any
 
 from lakeaudit.audit.judge import Judgement
 from lakeaudit.collect.evidence import Evidence
-from lakeaudit.collect.evidence_gaps import not_ignored
-from lakeaudit.config import Table
+from lakeaudit.collect.evidence_gaps import not_ignored, unread_sources
+from lakeaudit.config import Lake, Table
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.formatting import second
@@ -16,14 +16,20 @@ from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axi
 from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.results.read import Results
-from lakeaudit.results.summaries.last_judged import known_lost, last_judged
+from lakeaudit.results.summaries.last_judged import (
+    MUCH,
+    judged_tables,
+    known_lost,
+    last_judged,
+    scheduled_runs,
+)
 from lakeaudit.runtime import duck
-
-MUCH = 0.5
-"""Coverage is also lost if an audit judges less than this part of the share that the earlier audit judged."""
 
 DECISIVE = ("content", "metastore", "pointer", "duplicate")
 """Axes whose coverage counts. A doubt often turns off the others on purpose: then nothing of a table is cleaned up."""
+
+OF_SOURCES = ("no storage source", "no metadata store")
+"""Beginnings of reasons in coverage that are about sources, and not about the log of a table."""
 
 _PROBLEMS = {
     "content": "missing and changed files",
@@ -53,6 +59,11 @@ class LostTable:
         return str(_ordered(self.rows)[0]["reason"] or "the audit gives no reason")
 
     @property
+    def has_lost_source(self) -> bool:
+        """Return whether a source of storage or a metadata store is lost, and not only the log of the table."""
+        return any((row["reason"] or "").startswith(OF_SOURCES) for row in self.rows)
+
+    @property
     def explanation(self) -> str:
         """Return what the audit cannot see, since when, and why."""
         axes: dict[str, list[str]] = {}
@@ -62,23 +73,38 @@ class LostTable:
         return f"audits cannot see since {second(self.since)}: {hidden}"
 
 
-def with_lost_coverage(judgement: Judgement, evidence: Evidence, past: Results) -> Judgement:
+def with_lost_coverage(
+    judgement: Judgement, evidence: Evidence, past: Results, *, all_found: bool
+) -> Judgement:
     """Return the judgement with findings of kind `coverage_lost`.
 
-    An audit that was limited to a listing, to partitions or to the past cannot tell. A sample that contradicts the
+    A live audit of some tables, and an audit of partitions or of the past, cannot tell. A sample that contradicts the
     evidence of a table makes the run suspect instead, and a table whose own log is lost has a finding about that.
+
+    Args:
+        judgement: findings and coverage of the run.
+        evidence: its evidence.
+        past: the results of earlier runs.
+        all_found: whether discovery cannot have missed a table.
     """
-    if evidence.observed.listed or evidence.partitions or not evidence.context.live:
+    whole = {table.name for table in evidence.lake.tables} <= {table.name for table in evidence.scope}
+    if (evidence.observed.listed and not whole) or evidence.partitions or not evidence.context.live:
         return judgement
     doubtful = {check.missing.table for check in doubts(judgement.sample_checks)}
     tables = {table.name: table for table in evidence.scope if table.name not in doubtful}
     damaged = _tables_with_lost_states(judgement, evidence)
-    lost = [each for each in _blind_tables(judgement, tables, evidence, past) if each.table not in damaged]
+    earlier = _Earlier.of(past, evidence)
+    blind = _blind_tables(judgement, tables, earlier)
+    lost = [each for each in blind if each.table not in damaged or each.has_lost_source]
+    lost += [] if all_found or not whole else _missed_tables(judgement, evidence, earlier)
     as_of, con = evidence.stamp.as_of, evidence.con
-    observed = [AxisObservation(name, COVERAGE_AXIS, "complete", as_of, as_of) for name in tables]
-    rows = not_ignored(
-        evidence.lake, tables, [_finding(each, tables[each.table]) for each in lost], as_of.date()
-    )
+    # a table without its log, or that discovery misses, stays as it is
+    states = {each.table: "partial" for each in lost} | {
+        name: "partial" if name in damaged else "complete" for name in tables
+    }
+    observed = [AxisObservation(name, COVERAGE_AXIS, state, as_of, as_of) for name, state in states.items()]
+    found = [_finding(each, tables.get(each.table), evidence.lake) for each in lost]
+    rows = not_ignored(evidence.lake, tables, found, as_of.date())
     findings = judgement.findings
     if rows:
         more = finding_rows.from_plain(con, rows, evidence.stamp)
@@ -95,27 +121,53 @@ def _tables_with_lost_states(judgement: Judgement, evidence: Evidence) -> set[st
     return {row["table_name"] for row in duck.rows_of(duck.made_of(evidence.con, sql, judgement.findings))}
 
 
+@dataclass(frozen=True)
+class _Earlier:
+    """The earlier audits with which a run compares its coverage, newest first."""
+
+    past: Results
+    runs: Sequence[dict[str, Any]]
+
+    @classmethod
+    def of(cls, past: Results, evidence: Evidence) -> "_Earlier":
+        sources = {(each.kind, each.location) for each in evidence.observed.infos if each.role == "storage"}
+        return cls(past, scheduled_runs(past, evidence.stamp.as_of, sources))
+
+
 def _blind_tables(
-    judgement: Judgement, tables: Mapping[str, Table], evidence: Evidence, past: Results
+    judgement: Judgement, tables: Mapping[str, Table], earlier: _Earlier
 ) -> Iterable[LostTable]:
     mine = [row for row in judgement.coverage_rows if row["table_name"] in tables]
     rows = unjudged(mine, judgement.requested_reasons)
     if not rows:
         return ()
-    before = last_judged(past, {(row["table_name"], row["axis"]) for row in rows}, evidence.stamp.as_of)
-    return lost_tables(rows, before, known_lost(past))
+    before = last_judged(earlier.past, earlier.runs, {(row["table_name"], row["axis"]) for row in rows})
+    return lost_tables(rows, before, known_lost(earlier.past))
 
 
-def _finding(lost: LostTable, table: Table) -> dict[str, Any]:
+def _missed_tables(judgement: Judgement, evidence: Evidence, earlier: _Earlier) -> Iterator[LostTable]:
+    """Yield the tables of the last audit that discovery does not find, because it could not read all of its sources."""
+    known, found = known_lost(earlier.past), {table.name for table in evidence.lake.tables}
+    last = judged_tables(earlier.past, earlier.runs[0]["run_id"]) if earlier.runs else set()
+    unread = unread_sources(evidence.observed.infos, judgement.gaps)
+    why = f" ({'; '.join(unread.values())})" if unread else ""
+    row = {"axis": CONTENT, "reason": f"discovery does not find the table{why}"}
+    for name in sorted({*last, *known} - found):
+        since = known[name] if name in known else LastJudged(earlier.runs[0]["as_of"], 1.0, None)
+        yield LostTable(name, (row,), since.at, since.files)
+
+
+def _finding(lost: LostTable, table: Table | None, lake: Lake) -> dict[str, Any]:
+    severities = lake.severities if table is None else table.severities
     return {
-        "table_name": table.name,
+        "table_name": lost.table,
         "axis": COVERAGE_AXIS,
         "kind": COVERAGE_LOST,
-        "severity": table.severity_of(COVERAGE_LOST, KINDS[COVERAGE_LOST].severity),  # type: ignore[arg-type]
+        "severity": severities.get(COVERAGE_LOST, KINDS[COVERAGE_LOST].severity),
         "subject_type": "table",
-        "subject": table.name,
-        "bucket": table.location.bucket,
-        "key": table.location.prefix,
+        "subject": lost.table,
+        "bucket": table and table.location.bucket,
+        "key": table and table.location.prefix,
         "files": lost.files,
         "confirmation": "not_needed",
         "cause": lost.cause,
@@ -137,14 +189,14 @@ def unjudged(coverage: Iterable[Row], excused: Collection[str]) -> list[Row]:
 
 
 def lost_tables(
-    rows: Sequence[Row], before: Mapping[About, LastJudged], known: Mapping[str, datetime]
+    rows: Sequence[Row], before: Mapping[About, LastJudged], known: Mapping[str, LastJudged]
 ) -> Iterator[LostTable]:
     """Yield the tables that lost coverage.
 
     Args:
         rows: the rows of `unjudged`.
-        before: the last audit that judged each axis.
-        known: tables whose coverage was lost already, and since when.
+        before: the coverage of each axis in earlier audits.
+        known: tables whose coverage was lost already: since when, and their files then.
     """
     by_table: dict[str, list[Row]] = {}
     for row in rows:
@@ -154,10 +206,9 @@ def lost_tables(
     for table, lost in by_table.items():
         if not any(row["axis"] in DECISIVE for row in lost):
             continue
-        last_judged = [before[table, row["axis"]] for row in lost if (table, row["axis"]) in before]
-        since = known.get(table) or max(last.at for last in last_judged)
-        files = max((last.files for last in last_judged if last.files is not None), default=None)
-        yield LostTable(table, tuple(lost), since, files)
+        earlier = [before[table, row["axis"]] for row in lost if (table, row["axis"]) in before]
+        first = known.get(table) or max(earlier, key=lambda last: (last.at, last.files or 0))
+        yield LostTable(table, tuple(lost), first.at, first.files)
 
 
 def _is_lost(row: Row, last: LastJudged | None) -> bool:

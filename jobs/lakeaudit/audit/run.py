@@ -1,9 +1,9 @@
 """Runs one audit: it loads open discrepancies, reads, matches, classifies, confirms, settles and publishes."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakeaudit.audit.collapsed_locations import with_collapsed
-from lakeaudit.audit.judge import Judgement, judge
+from lakeaudit.audit.judge import Judgement, judge, without_tables
 from lakeaudit.audit.lake_tables import put_tables
 from lakeaudit.audit.lost_coverage import with_lost_coverage
 from lakeaudit.audit.match_and_confirm import match_and_confirm
@@ -36,7 +36,7 @@ from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
 from lakeaudit.ledger.lease import leased, leased_when_free
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open, newer_runs
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open
 from lakeaudit.ledger.renamed_tables import (
     renames,
     states_read,
@@ -87,8 +87,11 @@ def audit(
         evidence = run.read(options, pause)
         engine.ready(progress)
         confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
-        judgement = with_lost_coverage(judge(confirmed, engine, progress), confirmed.evidence, run.past)
+        judgement = judge(confirmed, engine, progress)
+        all_found = run.setup.plan.all_found
+        judgement = with_lost_coverage(judgement, confirmed.evidence, run.past, all_found=all_found)
         with run.under_lease(pause) as writing:
+            judgement = without_tables(judgement, writing.judged_meanwhile)
             settled = writing.settle(evidence, judgement)
             checked = writing.check(evidence.observed, judgement, settled.changes)
             outcome = writing.publish(evidence, judgement, settled.changes, checked.report)
@@ -210,13 +213,15 @@ class _Run:
     ledger: LedgerTables
     memory: OpenDiscrepancies
     is_leased: bool = True
+    judged_meanwhile: Mapping[str, str] = field(default_factory=dict)
+    """Tables that other runs have judged since this run loaded the ledger, with these runs."""
 
     @contextmanager
     def under_lease(self, pause: Callable[[float], None]) -> "Iterator[_Run]":
         """Yield this run, holding the lease of its results.
 
         Raises:
-            Busy: another audit does not release the lease, or has judged a table meanwhile with newer evidence.
+            Busy: another audit does not release the lease.
         """
         if self.is_leased:
             yield self
@@ -225,8 +230,8 @@ class _Run:
         lake, clients, stamp = setup.plan.lake, setup.context.clients, setup.stamp
         with leased_when_free(lake.results, clients, stamp.run_id, setup.progress, pause) as still_ours:
             past = Results(lake.results, clients, lake.name).leased_by(still_ours)
-            _require_newest(setup, past, self.memory)
-            run = replace(_begin_run(setup, past, still_ours), memory=self.memory)
+            meanwhile = _judged_meanwhile(setup, self.past, past)
+            run = replace(_begin_run(setup, past, still_ours), memory=self.memory, judged_meanwhile=meanwhile)
             with _recorded_failure(run):
                 yield run
 
@@ -396,14 +401,20 @@ def _begin_reading(setup: _RunSetup, past: Results) -> _Run:
         return _Run(setup, past, writer, ledger, memory, is_leased=False)
 
 
-def _require_newest(setup: _RunSetup, past: Results, memory: OpenDiscrepancies) -> None:
-    """Raise Busy if another run was published meanwhile that judged a table of this run by newer evidence."""
-    newer = newer_runs(past, setup.stamp.as_of)
+def _judged_meanwhile(setup: _RunSetup, before: Results, now: Results) -> dict[str, str]:
+    """Return the tables of this run that runs have judged since the ledger was read, with the last such run.
+
+    The evidence of this run may be older than theirs, whatever their times say: nothing of these tables may be settled.
+    """
+    known = {run["run_id"] for run in before.runs() if run["finished_at"] is not None}
+    newer = [run["run_id"] for run in now.runs() if run["finished_at"] and run["run_id"] not in known]
     names = {table.name for table in setup.plan.scope}
-    for table in sorted(names & newer.keys()):
-        if newer[table] != memory.overtaken.get(table):
-            what = f"run {newer[table]} has judged {table} meanwhile, with newer evidence"
-            raise Busy(setup.plan.lake.results.uri, what, "run again", retryable=True)
+    return {
+        row["table_name"]: run_id
+        for run_id in newer
+        for row in now.coverage(run_id)
+        if row["table_name"] in names and row["status"] in ("complete", "partial")
+    }
 
 
 def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:

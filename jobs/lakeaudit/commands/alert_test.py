@@ -32,6 +32,8 @@ class Delivery:
 def try_routes(context: AlertContext, only: str | None) -> list[Delivery]:
     """Send an example to each receiver; one that manages incidents gets a second message, which resolves it.
 
+    An alert of Alertmanager ends after five minutes, so that its `group_wait` can pass.
+
     Args:
         context: its results are neither read nor written.
         only: name of the variable, ARN of the topic, or `kind:variable` of the route to try; None: all routes.
@@ -53,7 +55,7 @@ def try_routes(context: AlertContext, only: str | None) -> list[Delivery]:
 def _failure(context: AlertContext, receiver: str) -> str:
     try:
         to = channel(context.routes(receiver)[0], context.env, context.clients)
-        for over in (False, True) if to.form in ("incidents", "alerts") else (False,):
+        for over in (False, True) if to.form == "incidents" else (False,):
             _send(context, to, receiver, over=over)
     except CannotDeliver as error:
         return str(error)

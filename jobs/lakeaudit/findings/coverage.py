@@ -170,6 +170,11 @@ class Availability:
         return f"{reason} ({self.unread[role]})" if role in self.unread else reason
 
 
+def overtaken_reason(run_id: str) -> str:
+    """Return the reason of coverage that names the run which has judged the table instead."""
+    return f"the newer run {run_id} has already judged this table"
+
+
 def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: Tally) -> AxisState:
     """Return the status of one axis of one table.
 
@@ -178,7 +183,7 @@ def axis_state(axis: str, facts: TableFacts, availability: Availability, tally: 
     mass loss has a confirmed mass loss.
     """
     if newer := availability.overtaken.get(facts.table.name):
-        return AxisState("overtaken", f"the newer run {newer} has already judged this table")
+        return AxisState("overtaken", overtaken_reason(newer))
     if why := _not_requested(axis, facts, availability):
         return AxisState("off", why)
     sample_checks = absence_ceiling.of_table(availability.sample_checks, facts.table.name, axis)

@@ -30,8 +30,8 @@ from lakeaudit.runtime.progress import Progress
 
 NAME, CANARY = "_lease", "_canary"
 
-WAIT, MOST_WAITS = 2.0, 300
-"""Seconds between attempts to get a lease that another audit holds, and the number of attempts."""
+WAIT, LONGEST_WAIT = 2.0, 600.0
+"""Seconds between attempts to get a lease that another audit holds, and seconds after which they end."""
 
 Check = Callable[[], None]
 """Raises `Busy` if the lease is not held any more."""
@@ -84,7 +84,10 @@ def _acquired(
     with suppress(Busy):
         return held.enter_context(lease())
     with progress.stage("wait to publish"):
-        for _ in range(MOST_WAITS):
+        end = _seconds() + LONGEST_WAIT
+        for _ in range(round(LONGEST_WAIT / WAIT)):
+            if _seconds() > end:  # an attempt on S3 takes several seconds itself
+                break
             pause(WAIT)
             with suppress(Busy):
                 return held.enter_context(lease())

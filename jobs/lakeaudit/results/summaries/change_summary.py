@@ -121,19 +121,25 @@ class Change:
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:
-    """Return the changes of one run; a discrepancy that a later run changed again belongs to that run."""
+    """Return the changes of one run; a discrepancy with a transition in a later run belongs to that run."""
     return _changes(_changed(results, run_id))
 
 
 def _changed(results: Results, run_id: str) -> pa.Table | None:
-    """Return the run's transitions, each with its row of the ledger, unless a later run changed that row."""
-    transitions = _read(
-        results, "transitions", pc.field("run_id") == run_id, ("discrepancy_id", "transition")
-    )
-    ledger = _read(results, "discrepancies", pc.field("last_run_id") == run_id, _COLUMNS)
-    if transitions is None or ledger is None:
+    """Return the run's transitions, each with its row of the ledger, but for those that a later transition follows."""
+    columns = ("discrepancy_id", "transition", "at")
+    transitions = _read(results, "transitions", pc.field("run_id") == run_id, columns)
+    if transitions is None:
         return None
-    return transitions.join(ledger, "discrepancy_id", join_type="inner")
+    same = pc.field("discrepancy_id").isin(transitions["discrepancy_id"])
+    ledger = _read(results, "discrepancies", same, _COLUMNS)
+    later = pc.field("run_id").is_valid() & (pc.field("run_id") != run_id)
+    later &= pc.field("at") > pc.max(transitions["at"])
+    followed = _read(results, "transitions", same & later, ("discrepancy_id",))
+    if ledger is None:
+        return None
+    changed = transitions.drop_columns("at").join(ledger, "discrepancy_id", join_type="inner")
+    return changed if followed is None else changed.join(followed, "discrepancy_id", join_type="left anti")
 
 
 def _read(results: Results, table: str, condition: pc.Expression, columns: Sequence[str]) -> pa.Table | None:

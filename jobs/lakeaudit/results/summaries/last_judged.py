@@ -1,82 +1,113 @@
-"""Reads which earlier audit judged an axis of a table last, and which tables have lost coverage."""
+"""Reads how earlier audits judged the axes of tables, and which tables have lost coverage."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.judged import About, LastJudged, judged_share
+from lakeaudit.judged import CONTENT, About, LastJudged, is_part, judged_share
 from lakeaudit.kinds import COVERAGE_LOST
 from lakeaudit.results.read import UNRESOLVED, Results, Row
 
+Source = tuple[str, str]
+"""Kind and location of a source."""
 MOST_RUNS = 100
-"""Number of audits that are searched for the last one that judged an axis."""
-_STEPS = (1, 10, MOST_RUNS)
-"""The last audit has nearly every axis, so that earlier audits are seldom read."""
+"""Number of audits that are searched for the coverage of an axis."""
+MUCH = 0.5
+"""Coverage is lost if an audit judges less than this part of the share that an earlier audit judged."""
+LISTING = "listing"
+"""The kind of the sources of a live audit."""
 
 _COLUMNS = (
-    *("run_id", "table_name", "axis", "status", "files", "decided_share"),
+    *("run_id", "table_name", "axis", "status", "reason", "files", "decided_share"),
     *("consistent", "findings", "ignored", "out_of_window", "undecided", "uncovered"),
 )
 
 
-def last_judged(results: Results, wanted: Collection[About], before: datetime) -> dict[About, LastJudged]:
-    """Return the last audit with evidence from before a time that judged each axis; missing: none of the last ones did.
+def scheduled_runs(results: Results, before: datetime, sources: Collection[Source]) -> list[Row]:
+    """Return the last published audits with evidence from before a time, the newest first.
 
-    Audits with suspect evidence do not count.
+    Audits with suspect evidence and live audits are left out: a live audit has only listings of its own. `sources` are
+    kind and location of the storage sources of the lake file, among which a listing may be.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
     runs = [
-        run for run in results.runs() if run["status"] in ("complete", "partial") and run["as_of"] < before
-    ]
-    runs = sorted(runs, key=lambda run: (run["as_of"], run["run_id"]), reverse=True)
-    last: dict[About, LastJudged] = {}
-    first = 0
-    for end in _STEPS:
-        missing = {*wanted} - last.keys()
-        if missing and runs[first:end]:
-            last |= _judged_in(results, runs[first:end], missing)
-        first = end
-    return last
+        run for run in results.runs()
+        if run["status"] in ("complete", "partial") and run["as_of"] < before and not _is_live(run, sources)
+    ]  # fmt: skip
+    return sorted(runs, key=lambda run: (run["as_of"], run["run_id"]), reverse=True)[:MOST_RUNS]
 
 
-def _judged_in(results: Results, runs: Sequence[Row], wanted: Collection[About]) -> dict[About, LastJudged]:
-    """Return for each axis the first of these runs that judged it."""
+def _is_live(run: Row, sources: Collection[Source]) -> bool:
+    read = [(each["kind"], each["location"]) for each in run["sources"] or () if each["role"] == "storage"]
+    return bool(read) and all(kind == LISTING and (kind, place) not in sources for kind, place in read)
+
+
+def last_judged(results: Results, runs: Sequence[Row], wanted: Collection[About]) -> dict[About, LastJudged]:
+    """Return the coverage of each axis in these runs; missing: no run judged it as a whole.
+
+    Raises:
+        CannotAudit: the results cannot be read.
+    """
+    if not runs:
+        return {}
     at = {run["run_id"]: run["as_of"] for run in runs}
     axes, tables = {axis for _, axis in wanted}, {table for table, _ in wanted}
     condition = pc.field("run_id").isin([*at]) & pc.field("axis").isin([*axes])
     condition &= pc.field("table_name").isin([*tables])
-    judged: dict[About, LastJudged] = {}
+    found: dict[About, list[LastJudged]] = {}
     for batch in results.batches("coverage", condition, _COLUMNS, rows=1 << 16):
         for row in batch.to_pylist():
             about, share = (row["table_name"], row["axis"]), judged_share(row)
-            if share and about in wanted and (about not in judged or judged[about].at < at[row["run_id"]]):
-                judged[about] = LastJudged(at[row["run_id"]], share, row["files"])
-    return judged
+            if share and about in wanted and not is_part(row["reason"] or ""):
+                found.setdefault(about, []).append(LastJudged(at[row["run_id"]], share, row["files"]))
+    return {about: _best(known) for about, known in found.items()}
 
 
-def known_lost(results: Results) -> Mapping[str, datetime]:
-    """Return the tables whose lost coverage is an unresolved discrepancy, and since when.
+def _best(known: Sequence[LastJudged]) -> LastJudged:
+    share = max(each.share for each in known)
+    last = max((each for each in known if each.share >= share * MUCH), key=lambda each: each.at)
+    return replace(last, share=share)
+
+
+def judged_tables(results: Results, run_id: str) -> set[str]:
+    """Return the tables whose content a run judged.
+
+    Raises:
+        CannotAudit: the results cannot be read.
+    """
+    condition = (pc.field("run_id") == run_id) & (pc.field("axis") == CONTENT)
+    rows = [row for b in results.batches("coverage", condition, _COLUMNS) for row in b.to_pylist()]
+    return {row["table_name"] for row in rows if judged_share(row)}
+
+
+def known_lost(results: Results) -> dict[str, LastJudged]:
+    """Return the tables whose lost coverage is an unresolved discrepancy, since when, and their files then.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
     condition = (pc.field("kind") == COVERAGE_LOST) & pc.field("state").isin(UNRESOLVED)
-    columns = ("table_name", "cause_at", "first_seen_at")
+    columns = ("table_name", "cause_at", "first_seen_at", "files")
     rows = [row for b in results.batches("discrepancies", condition, columns) for row in b.to_pylist()]
-    return {row["table_name"]: row["cause_at"] or row["first_seen_at"] for row in rows}
+    return {
+        row["table_name"]: LastJudged(row["cause_at"] or row["first_seen_at"], 1.0, row["files"])
+        for row in rows
+    }
 
 
 def tables_with_lost_coverage(results: Results, now: datetime) -> int:
-    """Count the tables whose lost coverage nobody has accepted.
+    """Count the tables whose lost coverage has a severity above info and nobody has accepted.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
     until = pc.field("ack_until")
     condition = (pc.field("kind") == COVERAGE_LOST) & (pc.field("state") == "open")
+    condition &= pc.field("severity") != "info"
     condition &= until.is_null() | (until <= pa.scalar(now))
     return sum(batch.num_rows for batch in results.batches("discrepancies", condition, ("table_name",)))

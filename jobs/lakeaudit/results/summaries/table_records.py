@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lakeaudit import judged
 from lakeaudit.errors import one_line
 from lakeaudit.formatting import count, second
-from lakeaudit.kinds import COVERAGE_LOST, OPEN_OUTCOMES, PART_REQUESTED, PART_UNKNOWN, SEVERITIES, rank
+from lakeaudit.kinds import COVERAGE_LOST, OPEN_OUTCOMES, SEVERITIES, rank
 from lakeaudit.results.read import PUBLISHED, UNRESOLVED, Results, Row
 
 MOST_IDS = 20
@@ -158,12 +158,7 @@ def _content_rows(results: Results, runs: Sequence[Row], tables: Sequence[str]) 
     mine = pc.field("run_id").isin([run["run_id"] for run in runs]) & pc.field("table_name").isin(tables)
     condition = mine & (pc.field("axis") == judged.CONTENT)
     rows = [row for b in results.batches("coverage", condition, _COVERAGE) for row in b.to_pylist()]
-    return [row for row in rows if row["status"] != "overtaken" and not _is_part(row["reason"] or "")]
-
-
-def _is_part(reason: str) -> bool:
-    """Return whether only some partitions of the table were requested."""
-    return reason.endswith(PART_REQUESTED) or PART_UNKNOWN in reason
+    return [row for row in rows if row["status"] != "overtaken" and not judged.is_part(row["reason"] or "")]
 
 
 def _judged(audit: tuple[Row, Row] | None, audits: Audits) -> dict[str, Any]:
