@@ -130,7 +130,7 @@ def test_a_live_audit_of_the_whole_lake_judges_a_blind_table(shop: Shop, tmp_pat
     assert states(lake) == {"events": "open", "orders": "open"}, "the next night is blind again"
 
 
-def test_live_audits_of_a_table_that_no_report_covers_are_no_baseline(shop: Shop, tmp_path: Path) -> None:
+def test_a_live_audit_of_a_table_that_no_report_covers_is_not_a_baseline(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     lose_report(shop)
     lake = shop.lake(tmp_path)
