@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -77,6 +77,19 @@ def size(value: int | None) -> str:
 def number(value: int | None, noun: str) -> str:
     """Return 1 file, 2 files."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def amounts(files: int | None, rows: int | None, bytes_: int | None) -> str:
+    """Return known amounts such as `12 files, 600 rows, 4.1 MiB`; `not known` without any."""
+    known = [number(many, what) for many, what in ((files, "file"), (rows, "row")) if many]
+    known += [size(bytes_)] if bytes_ else []
+    return ", ".join(known) or "not known"
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Return the first names, and the number of the others: `a, b and 3 more`."""
+    more = f" and {count(len(names) - most)} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def exact_size(value: int | None) -> str:

@@ -5,7 +5,7 @@ nothing that changes from run to run, so that PagerDuty or Alertmanager keeps on
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -115,7 +115,7 @@ def due_reminders(
     due = [
         (route.receiver, table)
         for route, repeat in patient for table, counts in open_now.items()
-        if any(number and concerns(route, table, severity) for severity, number in counts.items())
+        if any_concerns([route], table, counts)
         and now - last.get((route.receiver, table), added.get(route.receiver, now)) >= repeat * NEARLY
     ]  # fmt: skip
     return list(dict.fromkeys(due))
@@ -143,8 +143,8 @@ def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:
 
 
 def _recovery_words(news: News) -> str:
-    scope = f" judged {news.judged} of {number(news.tables, 'table')}" if news.tables else ""
-    return f"the audit {news.run_id} ended at {second(news.at)}{' and' + scope if scope else ''}"
+    scope = f" and judged {news.judged} of {number(news.tables, 'table')}" if news.tables else ""
+    return f"the audit {news.run_id} ended at {second(news.at)}{scope}"
 
 
 def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[Notice]:
@@ -155,8 +155,7 @@ def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[N
     for table, changes in by_table.items():
         worst = min((change.transition for change in changes), key=REPORTED.index)
         loss = news.losses.get(table or "", "") if worst in REPORTED[:2] else ""
-        open_now = news.open.get(table, {})
-        over = not any(concerns(route, table, name) for route in routes for name, n in open_now.items() if n)
+        over = not any_concerns(routes, table, news.open.get(table, {}))
         notice = Notice(receiver, table, DISCREPANCIES, worst, tuple(changes), loss, over)
         kind = MASS_LOSS if loss else BLIND if _is_blind(notice) else DISCREPANCIES
         yield replace(notice, kind=kind)
@@ -171,6 +170,12 @@ def _changes_for(routes: Sequence[Alert], changes: Sequence[Change]) -> Iterator
     for change in changes:
         if any(concerns(route, change.table, change.severity) for route in routes):
             yield change
+
+
+def any_concerns(routes: Iterable[Alert], table: str | None, counts: Mapping[str, int]) -> bool:
+    """Return whether a route selects any of the open discrepancies of a table, which are counted by severity."""
+    severities = [severity for severity, number in counts.items() if number]
+    return any(concerns(route, table, severity) for route in routes for severity in severities)
 
 
 def concerns(route: Alert, table: str | None, severity: str) -> bool:

@@ -19,6 +19,7 @@ from lakeaudit.alerts.decide import (
     ROUTE_ADDED,
     SENT,
     Notice,
+    any_concerns,
     decide,
     due_reminders,
     overdue,
@@ -27,12 +28,12 @@ from lakeaudit.alerts.decide import (
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel, keeps_incidents
 from lakeaudit.alerts.incidents import last_of_tables
 from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext, rows_of
-from lakeaudit.alerts.posts import LakeNow, is_open
+from lakeaudit.alerts.posts import LakeNow
 from lakeaudit.alerts.run_summary import news_of
 from lakeaudit.formatting import duration, second
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import PUBLISHED, Row
-from lakeaudit.results.summaries.change_summary import open_kinds, open_now, still_open
+from lakeaudit.results.summaries.change_summary import by_severity, open_kinds, open_now, still_open
 from lakeaudit.schemas import NOTICES
 
 LATE = timedelta(days=3)
@@ -113,11 +114,11 @@ def _endings(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row],
     }  # fmt: skip
     if not published or not last:
         return []
-    opened = open_kinds(context.results.again(), context.now)
+    opened = by_severity(open_kinds(context.results.again(), context.now))
     over = [
         Notice(receiver, table, DISCREPANCIES, "resolved", over=True)
         for receiver, table in last
-        if not is_open(context.routes(receiver), table, opened)
+        if not any_concerns(context.routes(receiver), table, opened.get(table, {}))
     ]
     return _add(context, rows_of(context, published[-1]["run_id"], over, notices, made, ENDING))
 
@@ -211,13 +212,13 @@ def _lake_now(context: AlertContext, known: Sequence[Row]) -> LakeNow:
     run = context.results.last_published()
     audited = {row["table_name"] for row in context.results.coverage(run["run_id"])} if run else set()
     tables = [table.name for table in context.lake.tables]
-    results = context.results.again()
-    by_table = open_now(results, context.now)
+    opened = open_kinds(context.results.again(), context.now)
+    words = message_text.lake_now(by_severity(opened), sum(name in audited for name in tables), len(tables))
     return LakeNow(
         lake=context.lake.name,
         lake_file=context.lake_file,
-        words=message_text.lake_now(by_table, sum(name in audited for name in tables), len(tables)),
-        open=open_kinds(results, context.now),
+        words=words,
+        open=opened,
         earlier=known,
         at=context.now,
         footer=context.footer,

@@ -30,7 +30,7 @@ from lakeaudit.alerts.decide import (
 )
 from lakeaudit.dashboard.addresses import run_address, table_address
 from lakeaudit.errors import one_line
-from lakeaudit.formatting import count, happened, number, second, size, visible
+from lakeaudit.formatting import amounts, count, first_names, happened, number, second, visible
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES
 from lakeaudit.results.recovery import losses
 from lakeaudit.results.summaries.change_summary import Change
@@ -190,14 +190,15 @@ def ending_text(kind: str, resolution: str | None, stake: str) -> str:
 def _change(change: Change, wording: Wording) -> Iterator[str]:
     redact = wording.redact
     kind, many = change.kind.replace("_", " "), count(change.number)
+    stake = amounts(change.files, change.rows, change.bytes)
     if change.transition == "resolved":
-        yield f"{many} {kind} {ending_text(change.kind, change.resolution, _stake(change))}"
+        yield f"{many} {kind} {ending_text(change.kind, change.resolution, stake)}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return
     meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
     yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {meaning}"
-    yield f"{'not judged' if change.kind == COVERAGE_LOST else 'at stake'}: {_stake(change)}"
+    yield f"{'not judged' if change.kind == COVERAGE_LOST else 'at stake'}: {stake}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
     if recoverable := losses(change.recovery):
@@ -235,14 +236,6 @@ def _where(change: Change, *, redact: bool) -> Iterator[str]:
 
 def _partition(name: str, change: Change) -> str:
     return tame(name) + (" (the whole partition is gone)" if name in change.whole else "")
-
-
-def _stake(change: Change) -> str:
-    parts = [(change.files, "file"), (change.rows, "row")]
-    known = [number(many, what) for many, what in parts if many]
-    if change.bytes:
-        known.append(size(change.bytes))
-    return ", ".join(known) or "not known"
 
 
 def command(change: Change, wording: Wording) -> str:
@@ -283,17 +276,21 @@ def body(sections: Sequence[str], lake: str = "") -> str:
     return "\n\n".join([*sections[:MOST_SECTIONS], *rest, *([lake] if lake else [])])
 
 
+def total_by_severity(open_now: Mapping[str | None, Mapping[str, int]]) -> dict[str, int]:
+    """Return the number of open discrepancies of the whole lake by severity, worst first."""
+    return {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
+
+
 def open_words(open_now: Mapping[str | None, Mapping[str, int]]) -> str:
     """Return the open discrepancies of the whole lake by severity, and their tables; empty: none."""
-    by = {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
+    by = total_by_severity(open_now)
     counts = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
     worst_first = sorted(
         (table for table, numbers in open_now.items() if table and any(numbers.values())),
         key=lambda table: ([-open_now[table].get(name, 0) for name in SEVERITIES], table),
     )
-    named = ", ".join(map(tame, worst_first[:TABLES_NAMED]))
-    more = f" and {count(len(worst_first) - TABLES_NAMED)} more" if len(worst_first) > TABLES_NAMED else ""
-    where = f" in {number(len(worst_first), 'table')} ({named}{more})" if worst_first else ""
+    named = first_names([*map(tame, worst_first)], TABLES_NAMED)
+    where = f" in {number(len(worst_first), 'table')} ({named})" if worst_first else ""
     return f"{counts}{where}" if counts else ""
 
 

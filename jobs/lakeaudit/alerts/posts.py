@@ -5,18 +5,20 @@ incident. An Alertmanager gets an alert for each table, kind and severity.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Literal
 
 from lakeaudit.alerts import message_text, storm_text, webhook
-from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TEST, TROUBLE, concerns
+from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TEST, TROUBLE, any_concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.config import Alert
 from lakeaudit.formatting import count, visible
 from lakeaudit.json_documents import PostedAlert, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.read import Row
+from lakeaudit.results.summaries.change_summary import KindsOpen, by_severity
 
 Form = Literal["text", "incidents", "json", "alerts"]
 """The form of a channel's messages: one text, a text for each incident, one JSON document, or alerts."""
@@ -26,9 +28,6 @@ HOLDS_FOR = timedelta(days=7)
 
 TEST_HOLDS_FOR = timedelta(minutes=5)
 """Time that Alertmanager shows an example: long enough for its `group_wait`."""
-
-KindsOpen = Mapping[str | None, Mapping[tuple[str, str], int]]
-"""By table the number of open discrepancies of each kind and severity that nobody has accepted."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +69,10 @@ class LakeNow:
     routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
     """The routes of each receiver."""
 
-    @property
-    def by_severity(self) -> dict[str | None, dict[str, int]]:
+    @cached_property
+    def by_severity(self) -> Mapping[str | None, Mapping[str, int]]:
         """Return the number of open discrepancies by table and severity."""
-        return {table: self.open_by_severity(table) for table in self.open}
-
-    def open_by_severity(self, table: str | None) -> dict[str, int]:
-        """Return the number of open discrepancies of a table by severity."""
-        counts: dict[str, int] = {}
-        for (_, severity), number in self.open.get(table, {}).items():
-            counts[severity] = counts.get(severity, 0) + number
-        return counts
+        return by_severity(self.open)
 
 
 def post_in(form: Form, rows: Sequence[Row], now: LakeNow) -> Post:
@@ -113,11 +105,9 @@ def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return the alerts of Alertmanager, whose labels are the same in every run."""
     groups = _groups(rows, now)
     post = _post(_texts(groups, now)[0], "", rows, groups, now)
-    earlier: dict[tuple[str, bool, str | None], list[Row]] = {}
-    for row in now.earlier:
-        earlier.setdefault(_subject(row), []).append(row)
+    earlier = _by_subject(now.earlier)
     alerts = [alert for group in groups for alert in _alerts(group[-1], earlier[_subject(group[-1])], now)]
-    return Post(post.title, post.body, post.severity, post.over, post.key, post.at, tuple(alerts))
+    return replace(post, alerts=tuple(alerts))
 
 
 def _post(title: str, body: str, rows: Sequence[Row], groups: Sequence[Sequence[Row]], now: LakeNow) -> Post:
@@ -129,25 +119,17 @@ def _is_over(rows: Sequence[Row], now: LakeNow) -> bool:
     """Return whether nothing is open in any table of these incidents, also in those that the message does not name."""
     keys = {row["fingerprint"] for row in rows}
     of_tables = [about for about, row in last_of_tables(now.earlier).items() if row["fingerprint"] in keys]
-    if any(is_open(now.routes.get(receiver, ()), table, now.open) for receiver, table in of_tables):
+    opened = now.by_severity
+    if any(any_concerns(now.routes.get(to, ()), table, opened.get(table, {})) for to, table in of_tables):
         return False
     return all(
         row["over"] for row in {row["fingerprint"]: row for row in rows if row["kind"] in OF_AUDIT}.values()
     )
 
 
-def is_open(routes: Iterable[Alert], table: str | None, opened: KindsOpen) -> bool:
-    """Return whether a table has an open discrepancy that a route selects."""
-    severities = {severity for _, severity in opened.get(table, {})}
-    return any(concerns(route, table, severity) for route in routes for severity in severities)
-
-
 def _groups(rows: Iterable[Row], now: LakeNow) -> list[list[Row]]:
     """Return the notices of each table, oldest first; the worst table comes first."""
-    groups: dict[tuple[bool, str | None], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["kind"] in OF_AUDIT, row["table_name"]), []).append(row)
-    return sorted(groups.values(), key=lambda group: _rank(group[-1], now))
+    return sorted(_by_subject(rows).values(), key=lambda group: _rank(group[-1], now))
 
 
 def _rank(row: Row, now: LakeNow) -> tuple[bool, int, int, int, str]:
@@ -155,7 +137,7 @@ def _rank(row: Row, now: LakeNow) -> tuple[bool, int, int, int, str]:
     return (
         row["over"],
         SEVERITIES.index(row["severity"]),
-        -now.open_by_severity(row["table_name"]).get(row["severity"], 0),
+        -now.by_severity.get(row["table_name"], {}).get(row["severity"], 0),
         -(row["discrepancies"] or 0),
         row["table_name"] or "",
     )
@@ -194,6 +176,13 @@ def _first_words(rows: Sequence[Row]) -> str:
     return "STILL OPEN: " if all(row["kind"] == STILL_OPEN for row in rows) else ""
 
 
+def _by_subject(rows: Iterable[Row]) -> dict[tuple[str, bool, str | None], list[Row]]:
+    groups: dict[tuple[str, bool, str | None], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_subject(row), []).append(row)
+    return groups
+
+
 def _subject(row: Row) -> tuple[str, bool, str | None]:
     """Return receiver and table of a notice; or that it is about the audit itself."""
     return row["receiver"], row["kind"] in OF_AUDIT, row["table_name"]
@@ -211,7 +200,7 @@ def _alerts(row: Row, same: Sequence[Row], now: LakeNow) -> Iterator[PostedAlert
         routes = now.routes.get(row["receiver"], ())
         holding = {
             each: number for each, number in now.open.get(row["table_name"], {}).items()
-            if any(concerns(route, row["table_name"], each[1]) for route in routes)
+            if any_concerns(routes, row["table_name"], {each[1]: number})
         }  # fmt: skip
     repeats = [2 * route.repeat for route in now.routes.get(row["receiver"], ()) if route.repeat]
     holds_for = TEST_HOLDS_FOR if row["kind"] == TEST else max([HOLDS_FOR, *repeats])

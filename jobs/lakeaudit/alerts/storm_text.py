@@ -9,7 +9,7 @@ from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import repair_command
 from lakeaudit.alerts.message_text import MOST_SECTIONS, PLAN_LABEL, because, blind_words, ending_text, tame
 from lakeaudit.dashboard.addresses import lake_address
-from lakeaudit.formatting import count, number, second, size
+from lakeaudit.formatting import amounts, count, number, second
 from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
 from lakeaudit.results.read import Row
@@ -183,10 +183,7 @@ def _section(group: Group, lake_file: str) -> Iterator[str]:
 
 
 def _stake(group: Group) -> str:
-    parts = [(group.sum_of("files"), "file"), (group.sum_of("rows"), "row")]
-    known = [number(many, what) for many, what in parts if many]
-    known += [size(many)] if (many := group.sum_of("bytes")) else []
-    return ", ".join(known) or "not known"
+    return amounts(group.sum_of("files"), group.sum_of("rows"), group.sum_of("bytes"))
 
 
 def _recovery(group: Group) -> Iterator[str]:

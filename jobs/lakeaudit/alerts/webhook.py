@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from lakeaudit.alerts.decide import Notice
-from lakeaudit.alerts.message_text import MOST_SECTIONS, Wording, command, headline, next_steps
+from lakeaudit.alerts.message_text import (
+    MOST_SECTIONS,
+    Wording,
+    command,
+    headline,
+    next_steps,
+    total_by_severity,
+)
 from lakeaudit.formatting import iso, iso_or_null
 from lakeaudit.json_documents import WebhookChange, WebhookContent, WebhookMessage, WebhookNotice
 from lakeaudit.keys import digest
@@ -102,7 +109,7 @@ def document(
         "sent_at": iso(now),
         "severity": groups[0][-1]["severity"],
         "title": title,
-        "open": {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES},
+        "open": total_by_severity(open_now),
         "notices": notices[:MOST_SECTIONS],
         "more_notices": len(notices[MOST_SECTIONS:]),
     }

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lakeaudit.audit.judge import Judgement
@@ -93,7 +94,7 @@ def with_lost_coverage(
     doubtful = {check.missing.table for check in doubts(judgement.sample_checks)}
     tables = {table.name: table for table in evidence.scope if table.name not in doubtful}
     damaged = _tables_with_lost_states(judgement, evidence)
-    earlier = _Earlier.of(past, evidence)
+    earlier = _Earlier(past, evidence)
     blind = _blind_tables(judgement, tables, earlier)
     lost = [each for each in blind if each.table not in damaged or each.has_lost_source]
     lost += [] if all_found or not whole else _missed_tables(judgement, evidence, earlier)
@@ -126,12 +127,18 @@ class _Earlier:
     """The earlier audits with which a run compares its coverage, newest first."""
 
     past: Results
-    runs: Sequence[dict[str, Any]]
+    evidence: Evidence
 
-    @classmethod
-    def of(cls, past: Results, evidence: Evidence) -> "_Earlier":
-        sources = {(each.kind, each.location) for each in evidence.observed.infos if each.role == "storage"}
-        return cls(past, scheduled_runs(past, evidence.stamp.as_of, sources))
+    @cached_property
+    def runs(self) -> Sequence[dict[str, Any]]:
+        infos = self.evidence.observed.infos
+        sources = {(each.kind, each.location) for each in infos if each.role == "storage"}
+        return scheduled_runs(self.past, self.evidence.stamp.as_of, sources)
+
+    @cached_property
+    def lost_before(self) -> Mapping[str, LastJudged]:
+        """Return the tables whose coverage was lost already."""
+        return known_lost(self.past)
 
 
 def _blind_tables(
@@ -142,12 +149,12 @@ def _blind_tables(
     if not rows:
         return ()
     before = last_judged(earlier.past, earlier.runs, {(row["table_name"], row["axis"]) for row in rows})
-    return lost_tables(rows, before, known_lost(earlier.past))
+    return lost_tables(rows, before, earlier.lost_before)
 
 
 def _missed_tables(judgement: Judgement, evidence: Evidence, earlier: _Earlier) -> Iterator[LostTable]:
     """Yield the tables of the last audit that discovery does not find, because it could not read all of its sources."""
-    known, found = known_lost(earlier.past), {table.name for table in evidence.lake.tables}
+    known, found = earlier.lost_before, {table.name for table in evidence.lake.tables}
     last = judged_tables(earlier.past, earlier.runs[0]["run_id"]) if earlier.runs else set()
     unread = unread_sources(evidence.observed.infos, judgement.gaps)
     why = f" ({'; '.join(unread.values())})" if unread else ""

@@ -36,7 +36,7 @@ from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
 from lakeaudit.ledger.lease import leased, leased_when_free
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, load_open
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, last_judged_by, load_open
 from lakeaudit.ledger.renamed_tables import (
     renames,
     states_read,
@@ -231,7 +231,8 @@ class _Run:
         with leased_when_free(lake.results, clients, stamp.run_id, setup.progress, pause) as still_ours:
             past = Results(lake.results, clients, lake.name).leased_by(still_ours)
             meanwhile = _judged_meanwhile(setup, self.past, past)
-            run = replace(_begin_run(setup, past, still_ours), memory=self.memory, judged_meanwhile=meanwhile)
+            run = _begin_run(setup, past, still_ours, self.memory)
+            run = replace(run, judged_meanwhile=meanwhile)
             with _recorded_failure(run):
                 yield run
 
@@ -409,16 +410,16 @@ def _judged_meanwhile(setup: _RunSetup, before: Results, now: Results) -> dict[s
     known = {run["run_id"] for run in before.runs() if run["finished_at"] is not None}
     newer = [run["run_id"] for run in now.runs() if run["finished_at"] and run["run_id"] not in known]
     names = {table.name for table in setup.plan.scope}
-    return {
-        row["table_name"]: run_id
-        for run_id in newer
-        for row in now.coverage(run_id)
-        if row["table_name"] in names and row["status"] in ("complete", "partial")
-    }
+    return {table: run_id for table, run_id in last_judged_by(now, newer).items() if table in names}
 
 
-def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) -> _Run:
-    """Open the results, and mark runs that were killed as failed.
+def _begin_run(
+    setup: _RunSetup,
+    past: Results,
+    still_ours: Callable[[], None],
+    memory: OpenDiscrepancies | None = None,
+) -> _Run:
+    """Open the results, and mark runs that were killed as failed; `memory` is loaded if it is not given.
 
     Raises:
         CannotAudit: no source of the lake can be read; the run's row has the error.
@@ -431,7 +432,8 @@ def _begin_run(setup: _RunSetup, past: Results, still_ours: Callable[[], None]) 
         if (error := setup.plan.nothing) is not None:
             _put_failure(setup, past, writer, str(error))
             raise error
-        return _Run(setup, past, writer, ledger, load_open(ledger, past, setup.plan.names, setup.stamp))
+        memory = memory or load_open(ledger, past, setup.plan.names, setup.stamp)
+        return _Run(setup, past, writer, ledger, memory)
 
 
 def _put_failure(setup: _RunSetup, past: Results, writer: ResultsWriter, error: str, **columns: Any) -> None:

@@ -33,9 +33,7 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
-        path, footer = _runnable(lake_file)
-        leased_results = results.leased_by(still_ours)
-        sent = round_of(AlertContext(lake, path, leased_results, clients, os.environ, now, footer))
+        sent = round_of(_context(lake, lake_file, results.leased_by(still_ours), clients, now))
     return replace(sent, failures=(*sent.failures, *_write_metrics(lake, results.again(), now)))
 
 
@@ -45,18 +43,17 @@ def try_routes(
     """Send an example through the routes, see `alert_test.try_routes`."""
     from lakeaudit.commands import alert_test
 
-    path, footer = _runnable(lake_file)
     results = Results(lake.results, clients, lake.name)
-    return alert_test.try_routes(AlertContext(lake, path, results, clients, os.environ, now, footer), only)
+    return alert_test.try_routes(_context(lake, lake_file, results, clients, now), only)
 
 
-def _runnable(lake_file: str) -> tuple[str, str]:
-    """Return the lake file as commands on another machine name it, and where these commands can be run."""
-    if "://" in lake_file:
-        return lake_file, ""
-    return str(
-        Path(lake_file).absolute()
-    ), f"Run commands on {gethostname()}, where the lake file has this path"
+def _context(lake: Lake, lake_file: str, results: Results, clients: Clients, now: datetime) -> AlertContext:
+    """Return the context of messages, whose commands name the lake file by its whole path and the machine."""
+    path, footer = lake_file, ""
+    if "://" not in lake_file:
+        path = str(Path(lake_file).absolute())
+        footer = f"Run commands on {gethostname()}, where the lake file has this path"
+    return AlertContext(lake, path, results, clients, os.environ, now, footer)
 
 
 def _write_metrics(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from lakeaudit.errors import AuditError, CannotAudit
 from lakeaudit.evidence.discovery import expanded, unmatched
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
-from lakeaudit.formatting import count, number
+from lakeaudit.formatting import count, first_names, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
 from lakeaudit.runtime.connections.aws_failures import explain, unreachable
@@ -271,7 +271,7 @@ def _uncovered(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
     if not bare:
         yield Check("coverage", "ok", "a storage source covers every table")
         return
-    named = ", ".join(bare[:NAMED]) + (f" and {count(len(bare) - NAMED)} more" if len(bare) > NAMED else "")
+    named = first_names(bare, NAMED)
     message = (
         f"no usable storage source covers {count(len(bare))} of {count(len(lake.tables))} tables: {named}"
     )

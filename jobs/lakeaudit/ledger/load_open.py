@@ -1,6 +1,6 @@
 """Load the results of earlier runs that a run needs before it judges: open files, and tables of newer runs."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -51,10 +51,15 @@ def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetim
 def newer_runs(past: Results, as_of: datetime) -> dict[str, str]:
     """Return the newest published run that judged each table by evidence from after `as_of`."""
     newer = [run for run in past.runs() if run["status"] in PUBLISHED and run["as_of"] > as_of]
+    return last_judged_by(past, [run["run_id"] for run in sorted(newer, key=lambda run: run["as_of"])])
+
+
+def last_judged_by(past: Results, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the last of these runs that judged each table."""
     return {
-        row["table_name"]: run["run_id"]
-        for run in sorted(newer, key=lambda run: run["as_of"])
-        for row in past.coverage(run["run_id"])
+        row["table_name"]: run_id
+        for run_id in run_ids
+        for row in past.coverage(run_id)
         if row["status"] in ("complete", "partial")
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.errors import one_line
-from lakeaudit.formatting import ACCEPTED, PENDING, count, number, visible
+from lakeaudit.formatting import ACCEPTED, PENDING, count, first_names, number, visible
 from lakeaudit.judged import NOTHING, PART
 from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import OPEN, Judged
@@ -284,8 +284,7 @@ def _listed(names: Sequence[str], of: int) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {count(len(names) - NAMED)} more" if len(names) > NAMED else ""
-    return f"{', '.join(map(visible, names[:NAMED]))}{more}"
+    return first_names([*map(visible, names)], NAMED)
 
 
 def _nothing_else(quiet: Sequence[str]) -> str:

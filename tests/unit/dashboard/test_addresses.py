@@ -1,14 +1,12 @@
 """The addresses of pages: the links of messages, and that each opens the page and the subject that it names."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import streamlit as st
 
 from lakeaudit.dashboard import addresses
 from lakeaudit.formatting import visible
@@ -22,11 +20,7 @@ BASES = ("https://data.example", "https://data.example/", "https://data.example/
 AT = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    yield
-    st.cache_data.clear()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 @pytest.mark.parametrize("base", BASES)

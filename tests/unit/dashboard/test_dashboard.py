@@ -14,7 +14,6 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
-import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -55,11 +54,7 @@ TIMES: Row = {"as_of": NOW - HOUR, "started_at": NOW - HOUR, "finished_at": NOW 
 PAGES = ("lake", "table", "file", "runs", "plans")
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    yield
-    st.cache_data.clear()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 def _script(lake: str, first: str) -> None:

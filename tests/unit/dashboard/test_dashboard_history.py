@@ -1,11 +1,9 @@
 """The history of a table: its period, the times to detect and to resolve, and the audits of it."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import streamlit as st
 
 from lakeaudit.dashboard.queries.history import Duration, Period, audits_of, first_day, kind_times
 from lakeaudit.keys import Location
@@ -19,11 +17,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 PERIOD = Period(NOON.date() - 9 * DAY, NOON.date())
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    yield
-    st.cache_data.clear()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 @pytest.fixture

@@ -1,12 +1,10 @@
 """The tables of one owner, blank pages with their search and worst ten, and plans without questionable restores."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 
 from lakeaudit.config import load_lake
 from lakeaudit.dashboard import addresses, widgets
@@ -30,11 +28,7 @@ TABLES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    yield
-    st.cache_data.clear()
-    st.cache_resource.clear()
+pytestmark = pytest.mark.usefixtures("nothing_remembered")
 
 
 @pytest.fixture

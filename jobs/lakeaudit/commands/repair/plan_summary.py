@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from lakeaudit.formatting import count, size, visible
+from lakeaudit.formatting import count, first_names, size, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import rank
 from lakeaudit.reconcile.plans.totals import SHOWN, Reason, Totals, severity_of
@@ -37,8 +37,7 @@ def for_person(why: Mapping[Reason, int]) -> Iterator[str]:
         of_table = f" of {reason.table}" if reason.table else ""
         by_reason[reason.severity, reason.why].append(f"{count(n)} {reason.kind}{of_table}")
     for (severity, why_not), findings in list(by_reason.items())[:SHOWN]:
-        more = f" and {count(len(findings) - NAMED)} more" if len(findings) > NAMED else ""
-        yield f"{severity} needs a person: {', '.join(findings[:NAMED])}{more}: {why_not}".strip()
+        yield f"{severity} needs a person: {first_names(findings, NAMED)}: {why_not}".strip()
     if len(by_reason) > SHOWN:
         yield f"... and {count(len(by_reason) - SHOWN)} more reasons, see the plan"
 

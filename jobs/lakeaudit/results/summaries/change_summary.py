@@ -292,20 +292,25 @@ def _most_common(causes: Counter[str], number: int) -> str | None:
 
 def still_open(results: Results, now: datetime) -> list[Change]:
     """Return everything that is open and not accepted, as changes with the transition `open`."""
-    rows = _read(results, "discrepancies", _pressing(now), _COLUMNS)
+    rows = _read(results, "discrepancies", pressing(now), _COLUMNS)
     if rows is None:
         return []
     return _changes(rows.append_column("transition", pa.array(["open"] * rows.num_rows)))
 
 
-def _pressing(now: datetime) -> pc.Expression:
+def pressing(now: datetime) -> pc.Expression:
+    """Return the condition for discrepancies that are open and not accepted."""
     until = pc.field("ack_until")
     return (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
 
 
-def open_kinds(results: Results, now: datetime) -> dict[str | None, dict[tuple[str, str], int]]:
+KindsOpen = Mapping[str | None, Mapping[tuple[str, str], int]]
+"""By table the number of open discrepancies of each kind and severity that nobody has accepted."""
+
+
+def open_kinds(results: Results, now: datetime) -> KindsOpen:
     """Count by table, kind and severity the discrepancies that are open and not accepted."""
-    rows = _read(results, "discrepancies", _pressing(now), ("table_name", "kind", "severity"))
+    rows = _read(results, "discrepancies", pressing(now), ("table_name", "kind", "severity"))
     found: dict[str | None, dict[tuple[str, str], int]] = {}
     by = ["table_name", "kind", "severity"]
     for row in rows.group_by(by).aggregate([([], "count_all")]).to_pylist() if rows else []:
@@ -315,11 +320,14 @@ def open_kinds(results: Results, now: datetime) -> dict[str | None, dict[tuple[s
 
 def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
     """Count by table and severity the discrepancies that are open and not accepted."""
-    rows = _read(results, "discrepancies", _pressing(now), ("table_name", "severity"))
+    return by_severity(open_kinds(results, now))
+
+
+def by_severity(kinds: KindsOpen) -> dict[str | None, dict[str, int]]:
+    """Return the numbers of `open_kinds` by table and severity."""
     found: dict[str | None, dict[str, int]] = {}
-    counted = (
-        rows.group_by(["table_name", "severity"]).aggregate([([], "count_all")]).to_pylist() if rows else []
-    )
-    for row in counted:
-        found.setdefault(row["table_name"], {})[row["severity"]] = row["count_all"]
+    for table, numbers in kinds.items():
+        for (_, severity), number in numbers.items():
+            of_table = found.setdefault(table, {})
+            of_table[severity] = of_table.get(severity, 0) + number
     return found

@@ -4,12 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.judged import CONTENT, About, LastJudged, is_part, judged_share
 from lakeaudit.kinds import COVERAGE_LOST
 from lakeaudit.results.read import UNRESOLVED, Results, Row
+from lakeaudit.results.summaries.change_summary import pressing
+from lakeaudit.schemas import rows_of
 
 Source = tuple[str, str]
 """Kind and location of a source."""
@@ -60,11 +61,10 @@ def last_judged(results: Results, runs: Sequence[Row], wanted: Collection[About]
     condition = pc.field("run_id").isin([*at]) & pc.field("axis").isin([*axes])
     condition &= pc.field("table_name").isin([*tables])
     found: dict[About, list[LastJudged]] = {}
-    for batch in results.batches("coverage", condition, _COLUMNS, rows=1 << 16):
-        for row in batch.to_pylist():
-            about, share = (row["table_name"], row["axis"]), judged_share(row)
-            if share and about in wanted and not is_part(row["reason"] or ""):
-                found.setdefault(about, []).append(LastJudged(at[row["run_id"]], share, row["files"]))
+    for row in rows_of(results.batches("coverage", condition, _COLUMNS, rows=1 << 16)):
+        about, share = (row["table_name"], row["axis"]), judged_share(row)
+        if share and about in wanted and not is_part(row["reason"] or ""):
+            found.setdefault(about, []).append(LastJudged(at[row["run_id"]], share, row["files"]))
     return {about: _best(known) for about, known in found.items()}
 
 
@@ -81,7 +81,7 @@ def judged_tables(results: Results, run_id: str) -> set[str]:
         CannotAudit: the results cannot be read.
     """
     condition = (pc.field("run_id") == run_id) & (pc.field("axis") == CONTENT)
-    rows = [row for b in results.batches("coverage", condition, _COLUMNS) for row in b.to_pylist()]
+    rows = rows_of(results.batches("coverage", condition, _COLUMNS))
     return {row["table_name"] for row in rows if judged_share(row)}
 
 
@@ -93,10 +93,9 @@ def known_lost(results: Results) -> dict[str, LastJudged]:
     """
     condition = (pc.field("kind") == COVERAGE_LOST) & pc.field("state").isin(UNRESOLVED)
     columns = ("table_name", "cause_at", "first_seen_at", "files")
-    rows = [row for b in results.batches("discrepancies", condition, columns) for row in b.to_pylist()]
     return {
         row["table_name"]: LastJudged(row["cause_at"] or row["first_seen_at"], 1.0, row["files"])
-        for row in rows
+        for row in rows_of(results.batches("discrepancies", condition, columns))
     }
 
 
@@ -106,8 +105,5 @@ def tables_with_lost_coverage(results: Results, now: datetime) -> int:
     Raises:
         CannotAudit: the results cannot be read.
     """
-    until = pc.field("ack_until")
-    condition = (pc.field("kind") == COVERAGE_LOST) & (pc.field("state") == "open")
-    condition &= pc.field("severity") != "info"
-    condition &= until.is_null() | (until <= pa.scalar(now))
+    condition = pressing(now) & (pc.field("kind") == COVERAGE_LOST) & (pc.field("severity") != "info")
     return sum(batch.num_rows for batch in results.batches("discrepancies", condition, ("table_name",)))
