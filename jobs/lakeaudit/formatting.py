@@ -249,6 +249,7 @@ _TRANSITIONS = {
     "escalated": "worse",
     "reclassified": "of another kind",
     "open": "still open",
+    "acceptance_ended": "no longer accepted",
 }
 
 

@@ -5,9 +5,10 @@ nothing that changes from run to run, so that PagerDuty or Alertmanager keeps on
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
@@ -16,8 +17,10 @@ from lakeaudit.keys import digest
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.summaries.change_summary import Change
 
-REPORTED = ("opened", "reopened", "escalated", "reclassified", "resolved")
-"""Transitions that notices report, the most urgent first."""
+ACCEPTANCE_ENDED = "acceptance_ended"
+"""The change of a discrepancy that counts again, because the time until which a person accepted it is over."""
+REPORTED = ("opened", "reopened", "escalated", "reclassified", ACCEPTANCE_ENDED, "resolved")
+"""Changes that notices report, the most urgent first."""
 
 DISCREPANCIES, MASS_LOSS, STILL_OPEN = "discrepancies", "mass_loss", "still_open"
 BLIND = COVERAGE_LOST
@@ -31,7 +34,11 @@ TEST = "test"
 """The kind of the example of `lakeaudit alert --test`, which is not stored."""
 ROUTE_ADDED = "route_added"
 """The kind of a row without a message: from its time on, the receiver gets messages."""
-NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, BLIND, STILL_OPEN, *OF_AUDIT, ROUTE_ADDED, TEST)
+RUNS_REPORTED = "runs_reported"
+"""The kind of the row without a message and receiver that lists the runs that rounds have read."""
+BOOKKEEPING = (ROUTE_ADDED, RUNS_REPORTED)
+"""Kinds of rows without a message."""
+NOTICE_KINDS = (DISCREPANCIES, MASS_LOSS, BLIND, STILL_OPEN, *OF_AUDIT, *BOOKKEEPING, TEST)
 
 DUE, SENT, FAILED_TO_SEND = "due", "sent", "failed"
 
@@ -64,7 +71,7 @@ class Notice:
     def severity(self) -> str:
         """Return the worst severity; trouble of the audit itself is critical, since it may hide any damage."""
         if not self.changes:
-            return "info" if self.over or self.kind == ROUTE_ADDED else SEVERITIES[0]
+            return "info" if self.over or self.kind in BOOKKEEPING else SEVERITIES[0]
         return min((change.severity for change in self.bad), key=SEVERITIES.index, default="info")
 
     @property
@@ -73,20 +80,23 @@ class Notice:
         return tuple(change for change in self.changes if change.transition != "resolved")
 
 
-def decide(news: News, routes: Sequence[Alert], before: Mapping[str, str]) -> list[Notice]:
+def decide(
+    news: News, routes: Sequence[Alert], before: Mapping[str, str], lasting: Collection[str] = ()
+) -> list[Notice]:
     """Return the notices about a run.
 
     Args:
         news: the changes of the run.
         routes: the routes of the lake file; several may have the same receiver.
         before: kind of the last notice about the audit itself, by receiver.
+        lasting: the receivers whose trouble of audits lasts, because the run covers less than the audits that failed.
     """
     receivers: dict[str, list[Alert]] = {}
     for route in routes:
         receivers.setdefault(route.receiver, []).append(route)
     notices: list[Notice] = []
     for receiver, theirs in receivers.items():
-        notices += _of_audit(news, receiver, before.get(receiver))
+        notices += _of_audit(news, receiver, before.get(receiver), lasts=receiver in lasting)
         notices += _of_tables(news, receiver, theirs)
     return notices
 
@@ -121,6 +131,24 @@ def due_reminders(
     return list(dict.fromkeys(due))
 
 
+def trouble_reminders(
+    last: Mapping[str, Mapping[str, Any]], routes: Sequence[Alert], now: datetime
+) -> list[tuple[str, str]]:
+    """Return (receiver, kind) of trouble of audits that lasts and is to be reported again.
+
+    `last` has the row of the last notice about the audit itself, by receiver.
+    """
+    due = [
+        (route.receiver, last[route.receiver]["kind"])
+        for route in routes
+        if route.repeat is not None
+        and route.receiver in last
+        and last[route.receiver]["kind"] in TROUBLE
+        and now - last[route.receiver]["made_at"] >= route.repeat * NEARLY
+    ]
+    return list(dict.fromkeys(due))
+
+
 def reminders(
     due: Sequence[tuple[str, str | None]], still_open: Sequence[Change], routes: Sequence[Alert]
 ) -> list[Notice]:
@@ -133,12 +161,12 @@ def reminders(
     return notices
 
 
-def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:
+def _of_audit(news: News, receiver: str, last: str | None, *, lasts: bool) -> Iterator[Notice]:
     """Yield a notice when trouble of the audit begins and when it ends, and none in the runs between."""
     kind = _OF_STATUS.get(news.status)
     if kind and last not in (SUSPECT, FAILED):
         yield Notice(receiver, None, kind, "opened", words=news.error or "")
-    if kind is None and last in TROUBLE and (news.judged or not news.tables):
+    if kind is None and last in TROUBLE and not lasts and (news.judged or not news.tables):
         yield Notice(receiver, None, RECOVERED, "resolved", words=_recovery_words(news), over=True)
 
 

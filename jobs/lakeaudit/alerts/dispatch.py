@@ -1,47 +1,26 @@
-"""Makes notices from new changes, and sends all that are due, in rounds that can be repeated at any time.
+"""Sends all notices that are due, in rounds that can be repeated at any time.
 
 A notice is written before it is sent, under the id of its run, so that a killed round loses nothing. If a round is
 killed after it sent a notice and before it recorded that, the next round sends the notice again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 import pyarrow as pa
 
 from lakeaudit.alerts import message_text, posts
-from lakeaudit.alerts.decide import (
-    DISCREPANCIES,
-    DUE,
-    FAILED_TO_SEND,
-    OF_AUDIT,
-    ROUTE_ADDED,
-    SENT,
-    Notice,
-    any_concerns,
-    decide,
-    due_reminders,
-    overdue,
-    reminders,
-)
-from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel, keeps_incidents
-from lakeaudit.alerts.incidents import last_of_tables
-from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext, rows_of
+from lakeaudit.alerts.decide import DUE, FAILED_TO_SEND, SENT
+from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel
+from lakeaudit.alerts.new_notices import new_notices
+from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext
 from lakeaudit.alerts.posts import LakeNow
-from lakeaudit.alerts.run_summary import news_of
-from lakeaudit.formatting import duration, second
 from lakeaudit.results import delta_writer
-from lakeaudit.results.read import PUBLISHED, Row
-from lakeaudit.results.summaries.change_summary import by_severity, open_kinds, open_now, still_open
+from lakeaudit.results.read import Row
+from lakeaudit.results.summaries.change_summary import by_severity, open_kinds
 from lakeaudit.schemas import NOTICES
 
-LATE = timedelta(days=3)
-"""Highest age of a run for new notices."""
-
 MOST_ATTEMPTS = 20
-
-_FINAL = (*PUBLISHED, "failed")
 
 
 @dataclass(frozen=True)
@@ -62,130 +41,9 @@ def round_of(context: AlertContext) -> Round:
     if not context.lake.alerts:
         return Round()
     notices = context.results.notices()
-    new = _new(context, notices)
+    new = new_notices(context, notices)
     due = [*(row for row in notices if _is_due(row)), *(row for row in new if row["status"] == DUE)]
     return _send(context, due, [*notices, *new])
-
-
-def _new(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
-    """Write and return the notices of finished runs that have none yet."""
-    before = {row["receiver"]: row["kind"] for row in notices if row["kind"] in OF_AUDIT}
-    runs, rows = context.results.runs(), _added_routes(context, notices)
-    finished = [
-        run for run in _unreported_runs(runs, {row["run_id"] for row in notices if row["kind"] != ROUTE_ADDED})
-        if run["status"] in _FINAL and run["finished_at"] > context.now - LATE
-    ]  # fmt: skip
-    added = {row["receiver"] for row in rows}
-    for run in finished:
-        routes = [
-            route for route in context.lake.alerts if run is finished[-1] or route.receiver not in added
-        ]
-        new = decide(news_of(context.results, run, context.now), routes, before)
-        before |= {notice.receiver: notice.kind for notice in new if notice.kind in OF_AUDIT}
-        rows += _write(context, run["run_id"], new, [*notices, *rows], len(rows))
-    rows += _late(context, runs, before, [*notices, *rows], len(rows))
-    rows += _endings(context, runs, [*notices, *rows], len(rows))
-    return rows + _reminders(context, runs, [*notices, *rows], len(rows))
-
-
-def _added_routes(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
-    """Write and return a row for each new receiver: it gets the changes of the newest run, and no earlier ones."""
-    known = {row["receiver"] for row in notices}
-    receivers = dict.fromkeys(route.receiver for route in context.lake.alerts)
-    added = [
-        Notice(receiver, None, ROUTE_ADDED, "added", over=True)
-        for receiver in receivers if receiver not in known
-    ]  # fmt: skip
-    rows = [row | {"status": SENT} for row in rows_of(context, "", added, notices, 0)]
-    if rows:
-        delta_writer.append(context.results, "notices", _table(rows))
-    return rows
-
-
-def _endings(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
-    """Write and return notices that end incidents in which nothing is open any more that their routes select.
-
-    Nobody resolved these discrepancies: a person accepted them, or the lake file leaves them out now.
-    """
-    published = [run for run in runs if run["status"] in PUBLISHED]
-    last = {
-        subject: row for subject, row in last_of_tables(notices).items()
-        if not row["over"] and any(keeps_incidents(route, context.env) for route in context.routes(subject[0]))
-    }  # fmt: skip
-    if not published or not last:
-        return []
-    opened = by_severity(open_kinds(context.results.again(), context.now))
-    over = [
-        Notice(receiver, table, DISCREPANCIES, "resolved", over=True)
-        for receiver, table in last
-        if not any_concerns(context.routes(receiver), table, opened.get(table, {}))
-    ]
-    return _add(context, rows_of(context, published[-1]["run_id"], over, notices, made, ENDING))
-
-
-ENDING = "ending"
-"""Part of the id of such a notice: the same run may have another notice about the table."""
-
-
-def _unreported_runs(runs: Sequence[Row], reported: set[str]) -> Sequence[Row]:
-    """Return the runs after the last one with a notice; an earlier run without a notice had nothing to report."""
-    last = max((at for at, run in enumerate(runs) if run["run_id"] in reported), default=-1)
-    return runs[last + 1 :]
-
-
-def _late(
-    context: AlertContext, runs: Sequence[Row], before: Mapping[str, str], earlier: Sequence[Row], made: int
-) -> list[Row]:
-    """Write and return overdue notices, under the last published run, so that notices of later runs are newer."""
-    published = [run for run in runs if run["status"] in PUBLISHED]
-    if not published or published[-1]["finished_at"] > context.now - context.lake.overdue:
-        return []
-    last = published[-1]["finished_at"]
-    since = (
-        f"the last one was published {second(last)}, {duration(context.now - last)} ago; "
-        f"the limit is {duration(context.lake.overdue)}"
-    )
-    receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
-    notices = overdue(receivers, since, before)
-    return _add(context, rows_of(context, published[-1]["run_id"], notices, earlier, made))
-
-
-def _reminders(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
-    """Write and return reminders of discrepancies that stay open, under the last published run."""
-    published = [run for run in runs if run["status"] in PUBLISHED]
-    if not published or all(route.repeat is None for route in context.lake.alerts):
-        return []
-    last = {subject: row["made_at"] for subject, row in last_of_tables(notices).items()}
-    added = {row["receiver"]: row["made_at"] for row in reversed(notices)}
-    due = due_reminders(open_now(context.results, context.now), context.lake.alerts, last, added, context.now)
-    if not due:
-        return []
-    notices_due = reminders(due, still_open(context.results, context.now), context.lake.alerts)
-    return _add(context, rows_of(context, published[-1]["run_id"], notices_due, notices, made))
-
-
-def _add(context: AlertContext, rows: list[Row]) -> list[Row]:
-    """Write and return rows beside those of other receivers and tables, which have the time of the last notice."""
-    same = {"lake": context.lake.name, "notice_id": [row["notice_id"] for row in rows]}
-    if rows:
-        delta_writer.replace(context.results, "notices", _table(rows), same)
-    return rows
-
-
-def _write(
-    context: AlertContext,
-    run_id: str,
-    notices: Sequence[Notice],
-    earlier: Sequence[Row],
-    made: int,
-) -> list[Row]:
-    """Write and return the rows of notices; they replace rows of a killed round."""
-    rows = rows_of(context, run_id, notices, earlier, made)
-    if rows:
-        delta_writer.replace(
-            context.results, "notices", _table(rows), {"lake": context.lake.name, "run_id": run_id}
-        )
-    return rows
 
 
 def _is_due(row: Row) -> bool:
@@ -279,7 +137,3 @@ def _record(context: AlertContext, rows: list[Row], error: str | None) -> str | 
 
 
 _OUTCOME = pa.schema([NOTICES.field(name) for name in ("notice_id", "lake", *OUTCOME_COLUMNS)])
-
-
-def _table(rows: Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), NOTICES)

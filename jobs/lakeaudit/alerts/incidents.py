@@ -7,7 +7,7 @@ incident together, until nothing in any of them is open for the receiver.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakeaudit.alerts.decide import OF_AUDIT, ROUTE_ADDED, Notice
+from lakeaudit.alerts.decide import BOOKKEEPING, OF_AUDIT, Notice
 from lakeaudit.keys import digest
 from lakeaudit.results.read import Row
 
@@ -20,7 +20,7 @@ Subject = tuple[str, str | None]
 
 def is_of_table(row: Row) -> bool:
     """Return whether a row of `notices` is about a table, or about evidence of no table."""
-    return row["kind"] not in (*OF_AUDIT, ROUTE_ADDED)
+    return row["kind"] not in (*OF_AUDIT, *BOOKKEEPING)
 
 
 def last_of_tables(notices: Iterable[Row]) -> dict[Subject, Row]:

@@ -83,7 +83,8 @@ _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 def headline(notice: Notice) -> str:
     """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
-        return f"{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind != SUSPECT else None)}"
+        first = _FIRST_WORDS[STILL_OPEN] if notice.transition == "open" else ""
+        return f"{first}{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind != SUSPECT else None)}"
     where = f" in {tame(notice.table)}" if notice.table else ""
     if not notice.changes:
         return f"RESOLVED: nothing that this route selects is open{where}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from json import dumps
 
 from lakeaudit.alerts import message_text, webhook
-from lakeaudit.alerts.decide import DUE, ROUTE_ADDED, Notice
+from lakeaudit.alerts.decide import BOOKKEEPING, DUE, Notice
 from lakeaudit.alerts.incidents import fingerprints
 from lakeaudit.alerts.message_text import Wording
 from lakeaudit.config import Alert, Lake
@@ -81,12 +81,12 @@ def _row(
         "severity": notice.severity,
         "discrepancies": sum(change.number for change in notice.changes),
         "over": notice.over,
-        "message": "" if notice.kind == ROUTE_ADDED else message_text.text(notice, wording),
+        "message": "" if notice.kind in BOOKKEEPING else message_text.text(notice, wording),
         "status": DUE,
         "attempts": 0,
         "error": None,
         "made_at": at,
         "sent_at": None,
         "owner": notice.owner,
-        "content": None if notice.kind == ROUTE_ADDED else dumps(webhook.content(notice, wording)),
+        "content": None if notice.kind in BOOKKEEPING else dumps(webhook.content(notice, wording)),
     }

@@ -153,13 +153,13 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     many = sum(row["table_name"] is not None for row in tables) > STORM
     kinds = storm_text.groups_of(stored) if many and len(stored) == len(tables) else []
     if not kinds:
-        headlines = [row["message"].partition("\n")[0] for row in newest]
+        headlines = [_headline(group) for group in groups]
         return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
     blind = sum(any(kind == COVERAGE_LOST for kind, _ in open_) for open_ in now.open.values())
     storm = f"{_first_words(tables)}{storm_text.headline(kinds, blind)}"
     if kinds[0].over and (still_open := message_text.open_words(now.by_severity)):
         storm += f"; still open: {still_open}"
-    first = of_audit[0].partition("\n")[0] if of_audit else ""
+    first = next((_headline(group) for group in groups if group[-1]["kind"] in OF_AUDIT), "")
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
     losses = [
         f"Mass loss in {message_text.tame(row['table_name'] or '')}: {message_text.tame(content['reason'] or '')}"
@@ -167,6 +167,18 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     ]  # fmt: skip
     sections = storm_text.sections(kinds, now.lake_file, now.dashboard)
     return title, [*of_audit, *(["\n".join(losses[:STORM])] if losses else []), *sections, *late]
+
+
+def _headline(group: Sequence[Row]) -> str:
+    """Return the headline of the newest notice; the end of trouble that nobody knows of yet names the trouble."""
+    line, *older = [_first_line(row) for row in reversed(group)]
+    is_end = group[-1]["kind"] == RECOVERED and len(group) > 1 and group[-2]["kind"] in TROUBLE
+    return f"{line}; not reported until now: {older[0]}" if is_end else line
+
+
+def _first_line(row: Row) -> str:
+    line: str = row["message"].partition("\n")[0]
+    return line
 
 
 def _first_words(rows: Sequence[Row]) -> str:

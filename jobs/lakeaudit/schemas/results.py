@@ -223,6 +223,7 @@ NOTICES = result(
     fingerprint="string",  # digest of lake, receiver and what it is about: the same in every run
     # discrepancies | mass_loss | coverage_lost | still_open | audit_suspect | audit_failed | audit_overdue
     # audit_recovered | route_added (the receiver gets messages from then on; it has no message)
+    # runs_reported (`content` lists the runs that rounds have read; it has no receiver and no message)
     kind="string",
     transition="string",  # the most pressing one that it tells of
     severity="string",

@@ -17,9 +17,10 @@ import boto3
 import pytest
 import requests
 
-from lakeaudit.alerts.decide import ROUTE_ADDED
-from lakeaudit.alerts.dispatch import LATE, Round, round_of
+from lakeaudit.alerts.decide import BOOKKEEPING
+from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.message_text import PLAN_LABEL
+from lakeaudit.alerts.new_notices import LATE
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
@@ -84,8 +85,8 @@ class Rounds:
         return Results(self.place, Clients(), LAKE)
 
     def notices(self) -> list[Row]:
-        """All but the rows that only record a new route."""
-        return [row for row in self.results.notices() if row["kind"] != ROUTE_ADDED]
+        """All rows with a message."""
+        return [row for row in self.results.notices() if row["kind"] not in BOOKKEEPING]
 
 
 def json_url(caught: Catcher) -> str:
@@ -254,6 +255,7 @@ def test_of_two_runs_told_in_one_round_the_later_one_counts(
     """For any ids, the end of the first failure is reported first, and then the next failure."""
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
     hour = timedelta(hours=1)
+    told(NOON - hour)  # the route is known before
     publish(place, runs=[run(killed, "failed", finished_at=NOON), run(well, finished_at=NOON + hour)])
     slack.answer = 500
     told(NOON + hour)
@@ -262,6 +264,7 @@ def test_of_two_runs_told_in_one_round_the_later_one_counts(
     told(NOON + 2 * hour)
     (post,) = slack.posts
     again = f"lakeaudit shop: audits work again: the audit {well} ended at 2026-11-21 13:00:00Z"
+    again += "; not reported until now: the audit failed"
     assert (post["title"], post["type"]) == (again, "success")
     assert "Earlier notice, not delivered until now: the audit failed" in post["message"]
     publish(place, runs=[run("again", "failed", finished_at=NOON + 3 * hour)])

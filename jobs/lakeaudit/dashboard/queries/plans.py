@@ -72,5 +72,7 @@ def undelivered(results: Results) -> list[str]:
 
 
 def newest_notices(results: Results) -> Sequence[Row]:
-    """Return the newest notices, sent or not."""
-    return ask(results, f"SELECT * FROM notices ORDER BY made_at DESC, notice_id LIMIT {NOTICES}", "notices")
+    """Return the newest notices, sent or not, without rows that have no receiver."""
+    sql = f"""SELECT * FROM notices WHERE coalesce(receiver, 'unknown') <> ''
+        ORDER BY made_at DESC, notice_id LIMIT {NOTICES}"""
+    return ask(results, sql, "notices")

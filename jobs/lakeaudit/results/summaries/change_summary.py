@@ -298,6 +298,24 @@ def still_open(results: Results, now: datetime) -> list[Change]:
     return _changes(rows.append_column("transition", pa.array(["open"] * rows.num_rows)))
 
 
+def ended_acceptances(
+    results: Results, since: datetime, now: datetime, reported: Mapping[str | None, datetime]
+) -> list[Change]:
+    """Return what is open and was accepted until a time after `since`, as changes with the transition `open`.
+
+    `reported` has, by table, the time until which such ends are left out.
+    """
+    until = pc.field("ack_until")
+    ended = (pc.field("state") == "open") & (until > pa.scalar(since)) & (until <= pa.scalar(now))
+    rows = _read(results, "discrepancies", ended, (*_COLUMNS, "ack_until"))
+    if rows is None:
+        return []
+    ends = zip(rows["table_name"].to_pylist(), rows["ack_until"].to_pylist(), strict=True)
+    rows = rows.filter(pa.array([end > reported.get(table, since) for table, end in ends], pa.bool_()))
+    opened = pa.array(["open"] * rows.num_rows, pa.string())
+    return _changes(rows.drop_columns("ack_until").append_column("transition", opened))
+
+
 def pressing(now: datetime) -> pc.Expression:
     """Return the condition for discrepancies that are open and not accepted."""
     until = pc.field("ack_until")
