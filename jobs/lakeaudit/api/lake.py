@@ -20,6 +20,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.connections.request_limit import MAX_REQUESTS
 from lakeaudit.runtime.progress import Progress, SilentProgress, progress_on
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, RUNS
 
@@ -308,7 +309,7 @@ def scan(
     catalog: str | None = None,
     endpoint: str | None = None,
     save: str | None = None,
-    max_requests: int = 20_000,
+    max_requests: int = MAX_REQUESTS,
     progress: bool = False,
 ) -> LakeHandle:
     """Find the tables below a location or in a catalog, and judge them once, without a lake file.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -18,14 +19,16 @@ from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
 from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partitions, in_scope, plan_audit
 from lakeaudit.audit.preflight import require_gates, require_results
+from lakeaudit.audit.preview import MOST_TABLES, Preview, serious, show_groups
 from lakeaudit.audit.storage_snapshots import snapshot_comparison, store_snapshots
 from lakeaudit.checks.lineage.lineage_checks import check_witnesses
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import Lifecycles
+from lakeaudit.collect.listings import Listings
 from lakeaudit.collect.metadata_aims import read_aims
 from lakeaudit.collect.pointed_tables import catalog_sources, pointed_tables
 from lakeaudit.collect.read_sources import Observed, read_sources
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.evidence.lineage import with_moved
@@ -56,7 +59,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows, task_connection
 from lakeaudit.runtime.interrupt import was_interrupted
-from lakeaudit.runtime.progress import Progress
+from lakeaudit.runtime.progress import Progress, SilentProgress
 from lakeaudit.schemas import STATES
 
 DRIVER_MEMORY = "2GiB"
@@ -73,8 +76,11 @@ def audit(
     progress: Progress,
     pause: Callable[[float], None] = time.sleep,
     check: Checker = check_here,
+    preview: Preview | None = None,
 ) -> Outcome:
     """Audit the lake and publish the results under one run id.
+
+    With a `preview`, a live audit first judges groups of tables and shows their losses; the listings are made once.
 
     Raises:
         BadInput: a requested table is not in the lake file, a live audit has an `as_of`, or an audit with partitions is
@@ -84,6 +90,11 @@ def audit(
         CannotAudit: no source can be reached.
     """
     with _opened_run(lake, options, engine, clients, clock, progress, check) as run:
+        if preview is not None and options.live:
+            judge_alone = partial(run.judge_alone, options, engine, pause)
+            # each group reads the catalogs again, so that there are few groups if there are catalogs
+            most = None if lake.metastores else MOST_TABLES
+            show_groups(run.setup.plan.scope, most, judge_alone, preview, progress)
         evidence = run.read(options, pause)
         engine.ready(progress)
         confirmed = match_and_confirm(check_witnesses(evidence), engine, progress)
@@ -135,7 +146,7 @@ def _opened_run(
         )
         setup = _RunSetup(plan, stamp, context, clock, progress, con, check)
         if options.live:
-            yield _begin_reading(setup, past)
+            yield replace(_begin_reading(setup, past), listings=Listings(plan.listed))
             return
         run = _begin_run(setup, past, still_ours)
         with _recorded_failure(run):
@@ -215,6 +226,8 @@ class _Run:
     is_leased: bool = True
     judged_meanwhile: Mapping[str, str] = field(default_factory=dict)
     """Tables that other runs have judged since this run loaded the ledger, with these runs."""
+    listings: Listings | None = None
+    """What a live audit has listed."""
 
     @contextmanager
     def under_lease(self, pause: Callable[[float], None]) -> "Iterator[_Run]":
@@ -242,7 +255,8 @@ class _Run:
         plan, context = setup.plan, setup.context
         with setup.progress.stage("find evidence") as log:
             comparison = snapshot_comparison(plan.lake, options, self.ledger, context)
-            observed = read_sources(plan.lake, replace(context, pictures=comparison), plan.listed)
+            observing = replace(context, pictures=comparison)
+            observed = read_sources(plan.lake, observing, plan.listed, self.listings)
             observed = observed.beside(plan.infos, plan.gaps)
             log.note(sources=len(observed.infos))
         sources = catalog_sources(plan.lake)
@@ -266,6 +280,27 @@ class _Run:
             all_found=plan.all_found,
             pause=pause,
         )
+
+    def judge_alone(
+        self,
+        options: Options,
+        engine: AuditEngine,
+        pause: Callable[[float], None],
+        tables: Sequence[Table],
+    ) -> list[dict[str, Any]]:
+        """Judge some tables as if the lake had no others, and return their serious findings; see `preview.serious`."""
+        silent, plan = SilentProgress(), self.setup.plan
+        with _driver_connection() as con:
+            alone = replace(
+                plan,
+                lake=plan.lake.model_copy(update={"tables": tuple(tables)}),
+                scope=tuple(tables),
+                listed=tuple(table.location for table in tables),
+            )
+            run = replace(self, setup=replace(self.setup, plan=alone, con=con, progress=silent))
+            evidence = run.read(options, pause)
+            confirmed = match_and_confirm(check_witnesses(evidence), engine, silent)
+            return serious(con, judge(confirmed, engine, silent).findings)
 
     def settle(self, evidence: Evidence, judgement: Judgement) -> _LedgerUpdate:
         """Compute the changes of the ledger."""

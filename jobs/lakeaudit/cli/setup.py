@@ -14,6 +14,7 @@ from lakeaudit.cli.options import (
     LakeFile,
     Status,
 )
+from lakeaudit.runtime.connections.request_limit import MAX_REQUESTS
 
 
 @app.command()
@@ -88,7 +89,7 @@ def scan(
             min=1,
             help="Send at most N requests to S3. Tables that this limit excludes count as not judged.",
         ),
-    ] = 20_000,
+    ] = MAX_REQUESTS,
 ) -> int:
     """Find and judge tables, without a lake file.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from lakeaudit.collect.listings import Listings
 from lakeaudit.collect.source_facts import Sources
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.config.sources import StorageSource
@@ -129,11 +130,16 @@ class _Reading:
         self.lost[about] = reason
 
 
-def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
-    """Read all evidence; `live` places are listed now instead of reading inventories."""
+def read_sources(
+    lake: Lake, context: Context, live: Sequence[Location], listings: Listings | None = None
+) -> Observed:
+    """Read all evidence; `live` places are listed now instead of reading inventories.
+
+    `listings` has the places that this audit has listed before; by default none.
+    """
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        storage = _start_reads(pool, _storage(lake, context, live))
+        storage = _start_reads(pool, _storage(lake, context, live, listings or Listings(live)))
         metastores = _start_reads(pool, _metastores(lake, context))
         stored = [reading.collect(source) for source in united(reading.answers(storage))]
         of_stores = reading.collect_all(metastores)
@@ -279,24 +285,25 @@ def _start_reads(pool: ThreadPoolExecutor, wanted: Reads[Read]) -> StartedReads[
     return [(about, pool.submit(read)) for about, read in wanted]
 
 
-def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Reads[Stored]:
+def _storage(lake: Lake, context: Context, live: Sequence[Location], listings: Listings) -> Reads[Stored]:
     if live:
-        infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
-        return [
-            (
-                info,
-                partial(
-                    listing.read_place, place, context, info.id, margin=lake.listing_margin(place.bucket)
-                ),
-            )
-            for info, place in zip(infos, live, strict=True)
-        ]
+        return [_listing(lake, context, number, place, listings) for number, place in listings.numbered(live)]
     wanted: Reads[Stored] = []
     for number, written in enumerate(lake.inventories):
         source = _with_margin(written, lake)
         about = _about("storage", number, source.kind, source.location.uri)
         wanted.append((about, partial(STORAGE[source.kind].read, source, context, about.id)))
     return wanted
+
+
+def _listing(
+    lake: Lake, context: Context, number: int, place: Location, listings: Listings
+) -> tuple[SourceInfo, Callable[[], Stored]]:
+    """Return the read of a location that is listed now."""
+    info = _about("storage", number, "listing", place.uri)
+    margin = lake.listing_margin(place.bucket)
+    list_place = partial(listing.read_place, place, context, info.id, margin=margin)
+    return info, partial(listings.read, number, list_place)
 
 
 def _with_margin(source: StorageSource, lake: Lake) -> StorageSource:

@@ -23,6 +23,7 @@ from lakeaudit.runtime.progress import Progress
 if TYPE_CHECKING:
     from lakeaudit.audit.outcome import Outcome
     from lakeaudit.audit.plan import Options
+    from lakeaudit.audit.preview import Preview
 
 EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 1, 3, 0)
 """If several codes apply, the command exits with the one that comes first here."""
@@ -139,6 +140,7 @@ def run_audit(
     check: Checker,
     *,
     at_once: bool = False,
+    preview: "Preview | None" = None,
 ) -> "Outcome":
     """Run an audit in this process; Spark starts if there is more to read, or at once."""
     from lakeaudit.audit.run import audit
@@ -147,7 +149,14 @@ def run_audit(
     # Spark starts after the lease is held and everything can be reached, so that earlier failures end at once
     with interrupts(), spark_engine(lake, at_once=at_once) as engine:
         return audit(
-            lake, options, engine=engine, clients=clients, clock=clock, progress=progress, check=check
+            lake,
+            options,
+            engine=engine,
+            clients=clients,
+            clock=clock,
+            progress=progress,
+            check=check,
+            preview=preview,
         )
 
 

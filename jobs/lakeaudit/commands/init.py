@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,10 +22,13 @@ from lakeaudit.keys import Location, is_utf8
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import code_of, explain
 from lakeaudit.runtime.connections.aws_responses import required
+from lakeaudit.runtime.threads import beside
 
 DEEPEST = 5
 """Levels of folders below the location that are searched."""
 MOST_LISTINGS = 2000
+THREADS = 16
+"""Folders that are listed in parallel."""
 MOST_PLAIN = 20
 """Folders of plain files that the lake file lists."""
 MOST_NAMED = 100
@@ -45,7 +48,8 @@ class Surroundings:
         searched: number of folders that were listed.
         several: tables of more than one format, by location; `roots` has the first one.
         unreadable: folders that could not be listed, with the reason.
-        skipped: number of partition folders, hidden folders and links that were not searched.
+        skipped: number of partition folders and hidden folders that were not searched.
+        links: symbolic links to local folders, which are not followed.
     """
 
     place: Location
@@ -58,6 +62,7 @@ class Surroundings:
     several: Mapping[Location, tuple[str, ...]] = field(default_factory=dict)
     unreadable: Mapping[Location, str] = field(default_factory=dict)
     skipped: int = 0
+    links: tuple[Location, ...] = ()
 
 
 def place_of(text: str) -> Location:
@@ -96,6 +101,7 @@ def look_around(place: Location, clients: Clients, now: datetime) -> Surrounding
         search.several,
         search.unreadable,
         search.skipped,
+        tuple(search.links),
     )
     if place.is_local:
         return found
@@ -119,30 +125,44 @@ class _Search:
     several: dict[Location, tuple[str, ...]] = field(default_factory=dict)
     unreadable: dict[Location, str] = field(default_factory=dict)
     skipped: int = 0
+    links: list[Location] = field(default_factory=list)
 
     def run(self) -> None:
         """Search all levels; also below table roots, since a table may contain other tables."""
         level = [(self.place, False)]
-        for _ in range(DEEPEST + 1):
-            level = [
-                below for folder, inside in level for below in self._search_folder(folder, inside=inside)
-            ]
+        with beside(THREADS) as pool:
+            for _ in range(DEEPEST + 1):
+                searched = level[: MOST_LISTINGS - self.searched]
+                self.is_complete = self.is_complete and len(searched) == len(level)
+                self.searched += len(searched)
+                listed = pool.map(self._list, [folder for folder, _ in searched])
+                level = [
+                    below
+                    for (folder, inside), found in zip(searched, listed, strict=True)
+                    for below in self._subfolders(folder, found, inside=inside)
+                ]
         self.is_complete = self.is_complete and not level
 
-    def _search_folder(self, folder: Location, *, inside: bool) -> Iterator[tuple[Location, bool]]:
-        """Yield the subfolders to search, and whether they are inside a table."""
-        if self.searched == MOST_LISTINGS:
-            self.is_complete = False
-            return
-        self.searched += 1
+    def _list(self, folder: Location) -> "_Listed | SourceError":
+        """List a folder, in a thread."""
         try:
-            names = [*self._readable(folder, folders(self.clients, folder))]
-            formats = formats_of(self.clients, folder, names)
+            names = tuple(folders(self.clients, folder))
+            readable = tuple(n for n in names if n and is_utf8(n) and not _is_link(folder, n))
+            return _Listed(names, readable, formats_of(self.clients, folder, readable))
         except SourceError as error:
+            return error
+
+    def _subfolders(
+        self, folder: Location, found: "_Listed | SourceError", *, inside: bool
+    ) -> Iterator[tuple[Location, bool]]:
+        """Yield the subfolders to search, and whether they are inside a table."""
+        if isinstance(found, SourceError):
             if folder == self.place:
-                raise
-            self.unreadable[folder] = error.what
+                raise found
+            self.unreadable[folder] = found.what
             return
+        self._leave_out(folder, found)
+        names, formats = found.readable, found.formats
         if formats:
             self.roots[folder] = formats[0]
         if len(formats) > 1:
@@ -155,15 +175,24 @@ class _Search:
         self.skipped += 0 if within else len(names) - len(below)
         yield from ((folder.join(name), within) for name in below if name not in own)
 
-    def _readable(self, folder: Location, names: Iterable[str]) -> Iterator[str]:
-        """Yield the names of subfolders that can be searched; empty names, as in `a//b`, count as skipped."""
-        for name in names:
+    def _leave_out(self, folder: Location, found: "_Listed") -> None:
+        """Note subfolders that cannot be searched; empty names, as in `a//b`, count as skipped."""
+        for name in found.names:
             if not name:
                 self.skipped += 1
             elif not is_utf8(name):
                 self.unreadable[folder.join(name)] = "its name is not UTF-8"
-            elif not _is_link(folder, name):
-                yield name
+            elif name not in found.readable:
+                self.links.append(folder.join(name))
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The names of the subfolders of a folder, those that can be searched, and the formats of its table."""
+
+    names: tuple[str, ...]
+    readable: tuple[str, ...]
+    formats: tuple[str, ...]
 
 
 def _is_link(folder: Location, name: str) -> bool:

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
 
-from lakeaudit.checks.leftover_checks import NOT_JUDGED
 from lakeaudit.commands.audit import WORST_SHOWN, fails, highest, run_audit
 from lakeaudit.commands.init import results_beside, write_new_lake_file
 from lakeaudit.commands.scan_output import LAKE_FILE, Scanned, losing_tables, print_result
@@ -29,6 +29,7 @@ from lakeaudit.runtime.connections.request_budget import RequestBudget
 from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.scratch import scratch_root
+from lakeaudit.runtime.threads import beside
 
 if TYPE_CHECKING:
     from lakeaudit.audit.outcome import Outcome
@@ -68,12 +69,16 @@ def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -
         CannotAudit: there is no table, or the location or catalog cannot be read.
         BadInput: the local folder does not exist, the catalog has no valid address, or the file to save exists.
     """
-    from lakeaudit.audit.plan import Options
-
     budget = RequestBudget(request.max_requests)
-    with progress.stage("find tables") as log:
+    with progress.stage("find tables") as log, beside(1) as pool:
+        pool.submit(
+            import_module, "lakeaudit.audit.run"
+        )  # takes a second, in which the search waits for storage
         scope = _scope(request, budget, clock())
         log.note(**scope.counts)
+    from lakeaudit.audit.plan import Options
+    from lakeaudit.commands.scan_preview import preview_of
+
     if request.save and Path(request.save).exists():
         raise BadInput(request.save, "exists already", "name another file with --save")
     with (
@@ -82,7 +87,8 @@ def judge(request: Request, clock: Callable[[], datetime], progress: Progress) -
     ):
         lake = _lake_in(Path(folder), scope)
         clients = _limited(clients_of(lake), budget)
-        outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates)
+        preview = preview_of(budget)
+        outcome = run_audit(lake, Options(live=True), clients, clock, progress, _no_gates, preview=preview)
         if request.save:
             results = results_beside(request.place, Path.cwd())
             write_new_lake_file(request.save, scope.saved_text(results), option="--save")
@@ -117,6 +123,8 @@ def run(request: Request, *, clock: Callable[[], datetime], progress: Progress, 
 
 def _not_judged(outcome: "Outcome") -> Iterator[str]:
     """Yield a line for each table whose files were not compared with any list of files, and for tables in tables."""
+    from lakeaudit.checks.leftover_checks import NOT_JUDGED
+
     for name, axes in outcome.summary["coverage"].items():
         if CONTENT in axes and axes[CONTENT]["status"] == "off":
             yield f"not judged: {visible(name)}: {axes[CONTENT]['reason'] or 'no list of its files is known'}"

@@ -19,13 +19,10 @@ from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.formatting import count, number, visible
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.request_limit import MAX_REQUESTS
 
 NAMED = 3
 """Places that a line names."""
-
-
-MAX_REQUESTS = 20_000
-"""Default limit: requests to S3 for ten cents at the list price of LIST, enough for some million objects."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +108,9 @@ def _left_out(found: Surroundings) -> Iterator[str]:
         yield f"not searched: {visible(place.uri)}: {why}"
     if len(found.unreadable) > NAMED:
         yield f"not searched: {number(len(found.unreadable) - NAMED, 'more folder')} that cannot be listed"
+    if found.links:
+        named = first_of([visible(place.uri) for place in found.links], NAMED)
+        yield f"not followed: {number(len(found.links), 'symbolic link')} ({named})"
     if found.skipped:
         yield f"not searched: {number(found.skipped, 'partition or hidden folder')} outside of tables"
     if not found.is_complete:

@@ -5,7 +5,7 @@ have the completed part of the work, if the stage knows it.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -51,6 +51,9 @@ class StageLog(Protocol):
     def watch(self, work: Watch) -> None:
         """Let reports of the running stage contain its completed part."""
 
+    def say(self, text: str, **fields: Count) -> None:
+        """Report a result of the running stage at once: its text on a terminal, else a line with text and fields."""
+
 
 class Progress(Protocol):
     """The stages of a command, one after the other or nested."""
@@ -65,6 +68,7 @@ class Counts:
 
     noted: dict[str, Count] = field(default_factory=dict)
     work: Watch = lambda: None
+    report: Callable[[str, Mapping[str, Count]], None] = lambda _text, _fields: None
 
     def note(self, **counts: Count) -> None:
         """Keep the counts."""
@@ -73,6 +77,10 @@ class Counts:
     def watch(self, work: Watch) -> None:
         """Keep the function."""
         self.work = work
+
+    def say(self, text: str, **fields: Count) -> None:
+        """Report the result."""
+        self.report(text, fields)
 
 
 class SilentProgress:
@@ -87,7 +95,8 @@ class SilentProgress:
 class JsonProgress:
     """One JSON object a line when a stage ends: time, stage, seconds, failed, and the stage's counts.
 
-    While it runs, a line every `every` seconds has time, stage, seconds, and `done` and `total` of its work if known.
+    While it runs, a line every `every` seconds has time, stage, seconds, and `done` and `total` of its work if known. A
+    line about a result also has `text` and the fields of the result.
     """
 
     def __init__(
@@ -104,6 +113,9 @@ class JsonProgress:
     def stage(self, name: str) -> Iterator[StageLog]:
         """One stage."""
         began, log = monotonic(), Counts()
+        log.report = lambda text, fields: self._print(
+            name, began, **{"running": True, **_completed(log), "text": text, **fields}
+        )
         failed = True
         try:
             with _repeated(self._every, lambda: self._print(name, began, running=True, **_completed(log))):
@@ -155,6 +167,7 @@ class LiveProgress:
         """One stage; inside another one its line is indented and the spinner stays the outer stage's."""
         began, log, depth = monotonic(), Counts(), len(self._open)
         self._open.append(name)
+        log.report = lambda text, _: self._console.print(f"{'  ' * depth}{escape(text)}", highlight=False)
         mark = "[red]✗[/red]"
         try:
             with (

@@ -1,0 +1,107 @@
+"""`lakeaudit scan` reports losses while it reads, and its result is that of one audit."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakeaudit
+from lakeaudit import cli
+from lakeaudit.audit import preview
+from lakeaudit.audit.preview import groups
+from lakeaudit.config import Table
+from lakeaudit.keys import Location
+from tests.builders.found_tables import lay
+from tests.builders.hostile_scan_lake import lay_hostile
+
+FILLERS = 14
+"""So many healthy tables that the damaged ones are in three groups of 4, 16 and more."""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay_hostile(tmp_path_factory.mktemp("hostile") / "lake", FILLERS)
+
+
+OF_THE_RUN = ("run_id", "as_of_date", "lake")
+
+
+def rows_of_scan(lake: Path) -> tuple[list[Any], list[Any], list[str]]:
+    """Return all findings, the coverage and what was not judged; without the times of the scan."""
+    handle = lakeaudit.scan(lake)
+    findings = [
+        {name: value for name, value in row.items() if name not in OF_THE_RUN}
+        | {"explanation": re.sub(r"storage as of \S+", "", row["explanation"])}
+        for row in handle.findings().to_dicts()
+    ]
+    coverage = [
+        (row["table_name"], row["axis"], row["status"], row["files"], row["reason"])
+        for row in handle.coverage().to_dicts()
+    ]
+    return sorted(findings, key=repr), sorted(coverage, key=repr), list(handle.run().warnings)
+
+
+def test_the_result_is_that_of_one_audit(lake: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preview, "FIRST", sys.maxsize)
+        whole = rows_of_scan(lake)
+        patch.setattr(preview, "FIRST", 1)
+        patch.setattr(preview, "GROWTH", 2)
+        assert rows_of_scan(lake) == whole
+    kinds = {(row["table_name"], row["kind"]) for row in whole[0]}
+    assert {("z_clone", "dropped"), ("n_outer", "dropped"), ("n_outer.inner", "dropped")} <= kinds
+    (unvacuumed,) = [row for row in whole[0] if row["kind"] == "unvacuumed"]
+    assert (unvacuumed["table_name"], unvacuumed["files"]) == ("a_source", 1), (
+        "the clone needs the other file"
+    )
+
+
+def scanned(lake: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the printed result, and the lines of progress."""
+    cli.main(["scan", str(lake), "--format", "json"])
+    printed = capsys.readouterr()
+    lines = [json.loads(line) for line in printed.err.splitlines() if line.startswith("{")]
+    return json.loads(printed.out), lines
+
+
+def test_losses_are_reported_table_by_table_before_the_result(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, lines = scanned(lake, capsys)
+    said = [line for line in lines if "table" in line]
+    found = {
+        (row["table_name"], row["kind"])
+        for row in result["findings"]
+        if row["severity"] in preview.SEVERITIES
+    }
+    for line in said:
+        kinds = {each.split()[1] for each in line["findings"].split("; ")[0].split(", ")[:1]}
+        assert {(line["table"], kind) for kind in kinds} <= found, line
+    assert {line["table"] for line in said} >= {"a_source", "b_moved"}, "of the first two groups"
+    assert [line["stage"] for line in lines if "text" in line] == ["judge tables"] * len(said)
+    assert lines.index(said[-1]) < [line["stage"] for line in lines].index("publish")
+    (done,) = [line["tables"] for line in lines if line["stage"] == "judge tables" and "failed" in line]
+    assert (said[0]["total"], done) == (result["tables"], said[-1]["done"])
+
+
+def test_few_tables_are_judged_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The result itself is as quick."""
+    _, lines = scanned(lay(tmp_path / "lake"), capsys)
+    assert "judge tables" not in [line["stage"] for line in lines]
+
+
+def table(key: str) -> Table:
+    return Table(name=key, location=Location("lake", key))
+
+
+def test_groups_grow_and_keep_a_table_with_the_tables_inside_of_it() -> None:
+    tables = [table(f"t{number:03}") for number in range(200)]
+    nested = [table("t003/x"), *tables[::-1], table("t003/y")]
+    assert [len(group) for group in groups(nested, most=64)] == [6, 16, 64, 64, 52]
+    assert [len(group) for group in groups(tables, most=None)] == [4, 16, 64, 116]
+    assert [len(group) for group in groups([table("a"), table("a"), table("a-b"), table("a/b")], most=1)] == [
+        4
+    ]
