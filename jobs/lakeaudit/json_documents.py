@@ -11,6 +11,7 @@ RunStatus = Literal["running", "complete", "partial", "suspect", "failed"]
 AxisStatus = Literal["complete", "partial", "off", "overtaken"]
 TableStatus = Literal["complete", "partial", "off"]
 Answer = Literal["ok", "discrepancies", "unknown"]
+GuardStatus = Literal["live", "referenced", "promised", "being_written", "unknown", "free", "absent"]
 
 
 class SourceSummary(TypedDict):
@@ -361,3 +362,48 @@ class WebhookMessage(TypedDict):
     open: dict[str, int]
     notices: list[WebhookNotice]
     more_notices: int
+
+
+class GuardedFile(TypedDict):
+    """The answer about one file of a delete list."""
+
+    line: int
+    lines: int
+    text: str | None
+    uri: str | None
+    status: GuardStatus
+    reason: str
+    table: str | None
+    table_version: int | None
+    rows: int | None
+    until: str | None
+    size: int | None
+
+
+class SafeList(TypedDict):
+    """A file with the keys of a delete list that may be deleted."""
+
+    file: str
+    sha256: str
+    keys: int
+    lake: str
+    answered_at: str
+    valid_until: str
+
+
+class GuardSummary(TypedDict):
+    """The answers about a delete list."""
+
+    format: int
+    lake: str
+    delete_list: str
+    form: str
+    answered_at: str
+    valid_until: str
+    exit_code: int
+    complete: bool
+    reason: str | None
+    counts: dict[str, int]
+    doubts: list[str]
+    files: list[GuardedFile]
+    safe_list: SafeList | None

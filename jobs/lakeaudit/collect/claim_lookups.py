@@ -36,7 +36,7 @@ def query_claims(
         question: the query.
         keys: bucket and key of the files that are queried; None: all files.
     """
-    parts = [part for read in claims for part in _parts(read, tables)]
+    parts = [part for read in claims for part in parts_of(read, tables)]
     stage = partial(_answer, tuple(read.fold for read in claims), question)
     reading = Reading(partial(_only, tuple(sorted(tables)), keys))
     return [batch for kind, batch in engine.run(parts, [stage], reading) if kind == _ANSWER]
@@ -48,7 +48,9 @@ def claims_of(
     """Return the CLAIM rows of some keys, and the NOTE rows of parts that could not be read."""
     stage = partial(_answer, (claims.fold,), _as_they_are)
     answers = [
-        *engine.run([*_parts(claims, tables)], [stage], Reading(partial(_only, tuple(sorted(tables)), keys)))
+        *engine.run(
+            [*parts_of(claims, tables)], [stage], Reading(partial(_only, tuple(sorted(tables)), keys))
+        )
     ]
     notes = [row for kind, batch in answers if kind == "notes" for row in batch.to_pylist()]
     return [batch for kind, batch in answers if kind == _ANSWER], notes
@@ -61,7 +63,7 @@ def _as_they_are(con: Connection, rows: Rows) -> Relation:
     return duck.relation(con, rows)
 
 
-def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | BufferedRows]:
+def parts_of(read: Claims, tables: Collection[str]) -> Iterator[Part | BufferedRows]:
     """Return the parts of a manifest that may contain rows of these tables."""
     return pieces(*(read.rows if read.rows_of is None else read.rows_of(tables)))
 

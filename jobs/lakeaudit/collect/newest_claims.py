@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import date
-from functools import cached_property
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
@@ -17,17 +15,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.collect.claim_lookups import claims_of
 from lakeaudit.collect.last_reads import LastRead, last_reads
 from lakeaudit.collect.longest_commits import longest_commits
+from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind
 from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import AuditError
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap, not_all_listed
+from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
-from lakeaudit.findings import lineage
 from lakeaudit.keys import Location
-from lakeaudit.matching import verdicts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.threads import beside
@@ -40,26 +37,10 @@ _LOOKUP_ANSWERS = {"present": LIVE, "deleted": FREE, "absent": FREE}
 
 @dataclass(frozen=True)
 class _Read:
-    """One kind of manifest after the first read: states of each file by table, and tables that could not be read."""
+    """One kind of manifest after the first read, and the states of each file by table."""
 
-    claims: Claims
-    tables: Mapping[str, Table]
+    read: ManifestRead
     states: Mapping[Key, Mapping[str, tuple[str, bool]]]
-    broken: Mapping[str, str]
-    doubts: Mapping[str, str]
-    """By table why another state may be the current one, or why a state is lost."""
-
-    @cached_property
-    def _protected(self) -> list[tuple[Location, str, str]]:
-        """Return places, tables and reasons for which no file may be removed."""
-        kept = {
-            name: self.doubts.get(name) or self.claims.states[name].leftovers_kept for name in self.tables
-        }
-        return [(self.tables[name].location, name, why) for name, why in kept.items() if why]
-
-    def kept_at(self, key: Key) -> dict[str, str]:
-        """Return the tables around a file from which no file may be removed, with the reasons."""
-        return {name: why for place, name, why in self._protected if place.holds(*key)}
 
 
 class NewestClaims:
@@ -79,14 +60,14 @@ class NewestClaims:
     ) -> None:
         """With `everybody` also use tables outside of the lake file, see `other_listers`, and reads of the files."""
         self._context, self._engine, self._lake = context, engine, lake
-        by_kind = dict(_tables_of(lake))
+        by_kind = dict(tables_by_kind(lake))
         self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
         self._read: list[_Read] = []
         self._lost: list[tuple[str, list[Table], str]] = []
         wanted = duck.small(_KEYS, sorted(keys))
         self._add(lake, by_kind.keys() - self._single.keys(), wanted)
         self._holding = _holding(lake.tables, sorted(keys)) if everybody else []
-        own = [each.claims for each in self._read]
+        own = [each.read.claims for each in self._read]
         self.longest = longest_commits(engine, own, self._holding, context.clients)
         self._others = self._listers(wanted)
         self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
@@ -95,7 +76,9 @@ class NewestClaims:
     def whole(self) -> frozenset[str]:
         """See `References`. Manifests that are looked up by file count as read."""
         read = {
-            (each.claims.info.kind, name) for each in self._read for name in each.tables.keys() - each.broken
+            (each.read.kind, name)
+            for each in self._read
+            for name in each.read.tables.keys() - each.read.broken
         }
         deciding = ((table, table.state_manifests or table.event_manifests) for table in self._lake.tables)
         return frozenset(
@@ -110,11 +93,11 @@ class NewestClaims:
         claims, holes = read_manifests(lake, self._context, kinds)
         read = [_read(self._engine, each, holes, lake, keys) for each in claims]
         why = {hole.source: hole.reason for hole in holes}
-        unread = kinds - {each.claims.info.kind for each in read}
+        unread = kinds - {each.read.kind for each in read}
         self._read += read
         self._lost += [
             (kind, tables, why.get(f"manifest:{kind}", "its manifests cannot be read"))
-            for kind, tables in _tables_of(lake)
+            for kind, tables in tables_by_kind(lake)
             if kind in unread
         ]
 
@@ -125,7 +108,7 @@ class NewestClaims:
         others = other_listers(self._lake, self._holding, self._context.clients)
         if others.tables:
             beside = self._lake.model_copy(update={"tables": others.tables})
-            self._add(beside, {kind for kind, _ in _tables_of(beside)}, wanted)
+            self._add(beside, {kind for kind, _ in tables_by_kind(beside)}, wanted)
         return others
 
     def of(self, keys: Collection[Key]) -> Said:
@@ -158,18 +141,20 @@ class NewestClaims:
                 yield table, why
 
     def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
-        kind = read.claims.info.kind
-        newer = MANIFESTS[kind].changes(read.claims, [*read.tables.values()], self._context)
-        unsure, touched = {**read.broken, **newer.unsure}, _changed_states(newer, keys)
+        manifest = read.read
+        newer = manifest.changes(self._context)
+        unsure, touched = {**manifest.broken, **newer.unsure}, _changed_states(newer, keys)
         for key in keys:
             known = {**read.states.get(key, {}), **touched.get(key, {})}
-            of_key = {name: (UNKNOWN, why) for name, why in {**read.kept_at(key), **unsure}.items()}
+            of_key = {name: (UNKNOWN, why) for name, why in {**manifest.kept_at(key), **unsure}.items()}
             for name, (state, certain) in known.items():
                 answer = _ANSWERS[state]
                 if answer != FREE and (certain or name not in unsure):
                     of_key[name] = (answer, "")
             said[key] += [
-                _reference(read.tables[n], kind, *told) for n, told in of_key.items() if n in read.tables
+                _reference(manifest.tables[n], manifest.kind, *told)
+                for n, told in of_key.items()
+                if n in manifest.tables
             ]
 
     def _look_up(self, place: Key) -> list[Reference]:
@@ -193,41 +178,16 @@ def _holds_any(place: Location, keys: Sequence[Key]) -> bool:
     return at < len(keys) and place.holds(*keys[at])
 
 
-def _tables_of(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
-    for kind in MANIFESTS:
-        if tables := [t for t in lake.tables if any(each.kind == kind for each in t.manifests)]:
-            yield kind, tables
-
-
 def _read(
     engine: AuditEngine, claims: Claims, holes: Sequence[EvidenceGap], lake: Lake, keys: pa.Table
 ) -> _Read:
-    tables = {table.name: table for table in lake.tables if table.name in claims.states}
-    rows, notes = claims_of(engine, claims, [*tables], keys)
+    tables = [table.name for table in lake.tables if table.name in claims.states]
+    rows, notes = claims_of(engine, claims, tables, keys)
     states: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
     for batch in rows:
         for row in batch.select(["bucket", "key", "table_name", "state", "certain"]).to_pylist():
             states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
-    lost = [hole for note in notes if claims.gap_of and (hole := claims.gap_of(note))]
-    of_source = [hole for hole in (*holes, *claims.holes, *lost) if hole.source == claims.info.id]
-    broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
-    for name, state in claims.states.items():
-        kind = claims.info.kind
-        if state.refused or (not state.complete and tables[name].is_decided_by(kind)):
-            broken[name] = state.refused or broken.get(name, not_all_listed(kind))
-    return _Read(claims, tables, states, broken, _doubts(claims, [*tables.values()]))
-
-
-def _doubts(claims: Claims, tables: Sequence[Table]) -> dict[str, str]:
-    """Return by table the witness that proves a lost state or raises a doubt about the state that was read."""
-    if not claims.witnesses:
-        return {}
-    words = verdicts.finding_policy(tables, (), date.min)  # an ignored loss is still a loss
-    with duck.task_connection() as con:
-        judged = lineage.judge_witnesses(
-            con, claims.witnesses, tables, [table.name for table in tables], words
-        )
-    return {one.witness.table: one.witness.words for one in judged if one.is_loss or one.is_doubt}
+    return _Read(manifest_read(claims, holes, lake, notes), states)
 
 
 def _changed_states(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:

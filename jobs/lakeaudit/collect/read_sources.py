@@ -253,6 +253,13 @@ def no_claims(con: Connection, rows: Mapping[str, Rows]) -> Relation:  # noqa: A
     return duck.relation(con, CLAIM.empty_table())
 
 
+def read_storage(lake: Lake, context: Context) -> list[Stored]:
+    """Read the storage sources of the lake file without other evidence; a source that cannot be read is left out."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        return [*united(reading.answers(_start_reads(pool, _storage(lake, context, ()))))]
+
+
 def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[EvidenceGap]]:
     """Read event records without other evidence; also return the gaps."""
     reading = _Reading()

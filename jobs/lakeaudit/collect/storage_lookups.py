@@ -101,9 +101,8 @@ class _Questioner:
             return row | self._with_footer(_ask_local(key), request)
         if is_azure(bucket):
             return row | self._ask_azure(Location(bucket, key))
-        return row | self._with_footer(
-            self._ask_s3(bucket, key, claimed, bool(request.get("fresh"))), request
-        )
+        flags = {name: bool(request.get(name)) for name in ("fresh", "current_only")}
+        return row | self._with_footer(self._ask_s3(bucket, key, claimed, **flags), request)
 
     def _with_footer(self, answer: dict[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
         """Check the first and last bytes of the object, if requested and if its size is the recorded one."""
@@ -133,13 +132,15 @@ class _Questioner:
             return {"l_confirmation": "denied"}
         return {"l_confirmation": "live", "l_presence": "absent", "l_versions_known": False}
 
-    def _ask_s3(self, bucket: str, key: str, claimed: Claimed, fresh: bool) -> dict[str, Any]:
+    def _ask_s3(
+        self, bucket: str, key: str, claimed: Claimed, *, fresh: bool, current_only: bool
+    ) -> dict[str, Any]:
         try:
             s3 = self._clients.s3(bucket, key)
             answer = self._current(s3, bucket, key)
         except (ClientError, BotoCoreError) as error:
             return {"l_confirmation": _failure(error)}
-        if fresh and _as_claimed(answer, claimed):
+        if current_only or (fresh and _as_claimed(answer, claimed)):
             return answer | {"l_versions_known": False}
         return answer | self._versions(s3, bucket, key, answer, claimed)
 

@@ -78,7 +78,8 @@ def with_claims(
                 bool_or(c_kind IN ({duck.literals(row_hiding_kinds())})) AS hides_rows, bool_or({of_footer}) AS footer
             FROM rows SEMI JOIN keys USING (bucket, key)
             WHERE c_state = 'live' OR (c_state = 'history' AND NOT r_live) GROUP BY bucket, key)
-        SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key
+        SELECT *, false AS current_only FROM keys LEFT JOIN claims USING (bucket, key)
+        ORDER BY turn NULLS LAST, bucket, key
     """
     return duck.table(duck.conform(con, duck.query(con, sql, worst=worst, fresh=fresh, rows=rows), ASKED))
 

@@ -29,6 +29,7 @@ ROUTES: Mapping[str, str] = {
     "folder_accesses": "hash(bucket, folder) >> 32",
     "claims": BY_KEY,
     "known": BY_KEY,
+    "listed_keys": BY_KEY,
     "settled_keys": BY_KEY,
     "batches": "hash(table_name) >> 32",
     "commit_sums": "hash(table_name) >> 32",

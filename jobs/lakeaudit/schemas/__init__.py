@@ -39,6 +39,7 @@ from lakeaudit.schemas.evidence import (
     UPLOAD,
     VERSION,
 )
+from lakeaudit.schemas.guard import GUARDED, LISTED, LISTED_KEY, NAMED_KEY
 from lakeaudit.schemas.matching import (
     ACCESS,
     ATTEMPT,
@@ -127,6 +128,7 @@ __all__ = [
     "FINDINGS",
     "FOLDER_FILES",
     "FOLDER_PAIR",
+    "GUARDED",
     "ICEBERG_FILE_LIST",
     "IDLE_REMOVALS",
     "INSTANT",
@@ -135,11 +137,14 @@ __all__ = [
     "LEFTOVERS",
     "LEFTOVER_FILES",
     "LINEAGE",
+    "LISTED",
+    "LISTED_KEY",
     "LIVE",
     "LOG_ENTRY",
     "LOG_VERSIONS",
     "MARKED_STATE",
     "MOVES",
+    "NAMED_KEY",
     "NOTE",
     "NOTICES",
     "OF_FINDING",

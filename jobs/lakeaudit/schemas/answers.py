@@ -242,6 +242,7 @@ ASKED = row(
     hides_rows="bool",  # deletion vectors may hide more rows of it
     footer="bool",  # its ends are read too
     fresh="bool",  # its versions matter only where it is not what was claimed
+    current_only="bool",  # its versions do not matter
 )
 """A key that is looked up live in storage."""
 

@@ -1,0 +1,274 @@
+"""Run `lakeaudit guard`: answer for each file of a delete list whether a table needs it."""
+
+import csv
+import hashlib
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from lakeaudit.audit.collapsed_locations import as_stored
+from lakeaudit.commands.on_spark import spark_engine
+from lakeaudit.commands.status import CommandResult, replace_file
+from lakeaudit.config import Lake
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.errors import BadInput, CannotPublish
+from lakeaudit.evidence.discovery import described
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
+from lakeaudit.guard.answer import GuardAnswers, Question, answer
+from lakeaudit.guard.lists.open_list import read_list
+from lakeaudit.guard.references import Doubt
+from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
+from lakeaudit.keys import Location, uri_of
+from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.endpoints import clients_of
+from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.schemas import LISTED
+
+FORMAT = 1
+MOST_REQUESTS = 100_000
+SHOWN = 10
+"""Files of each status that the text names."""
+IN_JSON = 1000
+"""Files that are not free that the JSON document names."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command.
+
+    Attributes:
+        delete_list: path or URI of the list, `-`, or a location that ends in `/`.
+        form: name of the form of the list; None: it is recognised.
+        tables: tables to whose locations relative paths belong.
+        bucket: bucket of a lifecycle configuration.
+        output: file for the free keys; None: none is written.
+        format: text, json, jsonl or csv.
+        max_requests: the most objects that are requested from storage.
+    """
+
+    delete_list: str
+    form: str | None = None
+    tables: Sequence[str] = ()
+    bucket: str | None = None
+    output: Path | None = None
+    format: str = "text"
+    max_requests: int = MOST_REQUESTS
+    spark: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers with the lake, the form of the list, and why files may be missing in the list."""
+
+    lake: Lake
+    answered: GuardAnswers
+    form: str
+    cut_off: str
+
+    @property
+    def exit_code(self) -> int:
+        """Return 1 if a table needs a file, 3 if that is unknown for a file or the list is not complete, else 0."""
+        counts = self.answered.counts
+        if any(counts[status] for status in NEEDED):
+            return 1
+        return 3 if counts[UNKNOWN] or self.cut_off else 0
+
+
+def run(
+    request: Request, lake: Lake, *, clock: Callable[[], datetime], progress: Progress, out: TextIO
+) -> CommandResult:
+    """Answer for each file of a list, print the answers, and write the free keys.
+
+    Raises:
+        BadInput: the list cannot be understood, or no table has a given name.
+        CannotAudit: no table was discovered.
+        CannotPublish: the file of free keys cannot be written.
+    """
+    clients = clients_of(lake)
+    with spark_engine(lake, at_once=request.spark) as engine, task_connection("2GiB", threads=2) as con:
+        batches, lines, form = read_list(
+            request.delete_list, clients, form=request.form, bucket=request.bucket
+        )
+        listed = duck.hold_batches(con, LISTED, batches)
+        now = clock()
+        lake, clients, doubts = _known_lake(lake, engine, clients, now)
+        question = Question(
+            listed, _locations(lake, request.tables), request.max_requests, lines.cut_off, doubts
+        )
+        context = Context(engine, clients, now, now, live=True)
+        answered = answer(
+            lake,
+            question,
+            engine=engine,
+            context=context,
+            con=con,
+            clock=clock,
+            progress=progress,
+            pause=time.sleep,
+        )
+        result = Result(lake, answered, form, lines.cut_off)
+        safe = _write_safe(result, request.output) if request.output else None
+        _print(result, request, safe, out)
+        return CommandResult(_verdict(result), result.exit_code, warnings=_warnings(result))
+
+
+def _known_lake(
+    lake: Lake, engine: AuditEngine, clients: Clients, now: datetime
+) -> tuple[Lake, Clients, tuple[Doubt, ...]]:
+    """Return the lake with its discovered tables at the locations of their keys, and doubts about the discovery."""
+    doubts: tuple[Doubt, ...] = ()
+    if lake.finds_tables:
+        found = described(lake, Context(engine, clients, now, now, live=True))
+        lake = found.lake
+        doubts = tuple(
+            Doubt(gap.subject or gap.source, f"tables may be missing: {gap.reason}") for gap in found.holes
+        )
+    return (*as_stored(lake, clients), doubts)
+
+
+def _locations(lake: Lake, names: Sequence[str]) -> list[Location]:
+    tables = {name: table for table in lake.tables for name in (table.name, *table.also)}
+    if unknown := [name for name in names if name not in tables]:
+        what = f"no table {', '.join(unknown)}"
+        raise BadInput("--table", what, f"the lake file names {', '.join(sorted(tables)[:20])}")
+    return [tables[name].location for name in names]
+
+
+def _warnings(result: Result) -> tuple[str, ...]:
+    cut = f"the list is not complete: {result.cut_off}; a delete may remove files that guard did not check"
+    return (cut,) if result.cut_off else ()
+
+
+def _verdict(result: Result) -> str:
+    counts = result.answered.counts
+    needed = sum(counts[status] for status in NEEDED)
+    total = sum(counts.values())
+    unknown = (
+        f"for {number(counts[UNKNOWN], 'file')} it is unknown whether a table needs them"
+        if counts[UNKNOWN]
+        else ""
+    )
+    if needed:
+        words = f"CRITICAL: do not delete {needed:,} of {number(total, 'file')}: they are needed"
+        return "; ".join(filter(None, [words, unknown]))
+    if unknown or result.cut_off:
+        return f"UNDECIDED: {unknown or 'the list is not complete'}"
+    if not total:
+        return "UNDECIDED: the list names no file"
+    return f"OK: no table needs a file of the list ({number(total, 'file')}); valid until {_clock(result)}"
+
+
+def _clock(result: Result) -> str:
+    return second(result.answered.holds_until)
+
+
+def _print(result: Result, request: Request, safe: SafeList | None, out: TextIO) -> None:
+    if request.format == "json":
+        print(json.dumps(summary(result, request, safe)), file=out)
+    elif request.format == "jsonl":
+        out.writelines(f"{json.dumps(_plain(row))}\n" for row in result.answered.rows(*STATUSES))
+    elif request.format == "csv":
+        _write_csv(out, map(_plain, result.answered.rows(*STATUSES)), list(GuardedFile.__annotations__))
+    else:
+        out.writelines(f"{line}\n" for line in _text(result, safe))
+
+
+def _text(result: Result, safe: SafeList | None) -> Iterator[str]:
+    counts = result.answered.counts
+    for status in (*NEEDED, UNKNOWN):
+        if counts[status]:
+            yield f"{status}: {number(counts[status], 'file')}"
+            yield from (f"  {_line(row)}" for row in result.answered.rows(status, most=SHOWN))
+            if counts[status] > SHOWN:
+                yield f"  and {counts[status] - SHOWN:,} more (--format jsonl prints all)"
+    yield f"free: {number(counts[FREE], 'file')}; absent: {count(counts['absent'])}"
+    if safe is not None:
+        yield f"written: {visible(safe['file'])}, sha256 {safe['sha256']}, valid until {_clock(result)}"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Return a file with its table and the reason."""
+    file = row["text"] if row["bucket"] is None else uri_of(row["bucket"], row["key"])
+    of_table = [row["table_name"]] if row["table_name"] else []
+    of_table += [f"version {row['table_version']}"] if row["table_version"] is not None else []
+    of_table += [number(row["rows"], "row")] if row["rows"] is not None else []
+    until = f", until {second(row['until'])}" if row["until"] is not None else ""
+    where = f" ({', '.join(of_table)})" if of_table else ""
+    return visible(f"{file}{where}: {row['reason']}{until}")
+
+
+def summary(result: Result, request: Request, safe: SafeList | None) -> GuardSummary:
+    """Return the JSON document of `--format json`; it names at most IN_JSON files."""
+    others = [_plain(row) for row in result.answered.rows(*NEEDED, UNKNOWN, most=IN_JSON)]
+    return {
+        "format": FORMAT,
+        "lake": result.lake.name,
+        "delete_list": request.delete_list,
+        "form": result.form,
+        "answered_at": iso(result.answered.read_at),
+        "valid_until": iso(result.answered.holds_until),
+        "exit_code": result.exit_code,
+        "complete": not result.cut_off,
+        "reason": result.cut_off or None,
+        "counts": dict(result.answered.counts),
+        "doubts": [f"{each.table}: {each.why}" for each in result.answered.doubts],
+        "files": others,
+        "safe_list": safe,
+    }
+
+
+def _plain(row: Mapping[str, Any]) -> GuardedFile:
+    return {
+        "line": row["line"],
+        "lines": row["lines"],
+        "text": row["text"],
+        "uri": None if row["bucket"] is None else uri_of(row["bucket"], row["key"]),
+        "status": row["status"],
+        "reason": row["reason"],
+        "table": row["table_name"],
+        "table_version": row["table_version"],
+        "rows": row["rows"],
+        "until": iso_or_null(row["until"]),
+        "size": row["size"],
+    }
+
+
+def _write_csv(out: TextIO, rows: Iterator[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+_SAFE_COLUMNS = ("bucket", "key", "uri", "size", "etag", "version_id")
+
+
+def _write_safe(result: Result, path: Path) -> SafeList:
+    """Write the free keys, and a JSON document with the digest of that file and the time for which it is valid."""
+    text = io.StringIO()
+    free = result.answered.rows(FREE)
+    _write_csv(text, ({**row, "uri": uri_of(row["bucket"], row["key"])} for row in free), _SAFE_COLUMNS)
+    content = text.getvalue().encode()
+    safe: SafeList = {
+        "file": str(path),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "keys": result.answered.counts[FREE],
+        "lake": result.lake.name,
+        "answered_at": iso(result.answered.read_at),
+        "valid_until": iso(result.answered.holds_until),
+    }
+    try:
+        replace_file(path, content)
+        replace_file(path.with_name(f"{path.name}.json"), f"{json.dumps(safe)}\n".encode())
+    except OSError as error:
+        what = f"cannot be written ({error.strerror})"
+        raise CannotPublish(f"-o {path}", what, "name a file in a writable folder") from error
+    return safe

@@ -1,0 +1,182 @@
+"""Answers for each line of a delete list whether a table needs the file that it names."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.collect.last_reads import last_reads
+from lakeaudit.collect.read_sources import read_storage
+from lakeaudit.config import Lake
+from lakeaudit.engine.local import AuditEngine
+from lakeaudit.evidence.manifest.file_list.fold import CHANGED
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.guard.guarded_rows import KeyEvidence, judged_keys
+from lakeaudit.guard.lines import answered_lines
+from lakeaudit.guard.named_keys import distinct_keys, named_keys
+from lakeaudit.guard.objects import current_objects
+from lakeaudit.guard.references import Doubt, ListedReferences, read_references
+from lakeaudit.keys import Location
+from lakeaudit.rules.guard_rules import STATUSES
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.schemas import rows_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """The lines of a list, and how to understand and check them.
+
+    Attributes:
+        listed: LISTED rows.
+        relative_to: locations to which relative paths belong.
+        limit: the most objects that are requested from storage.
+        cut_off: why files may be missing in the list; empty: it is complete.
+        doubts: why the lake may have tables that are not known.
+    """
+
+    listed: Relation
+    relative_to: Sequence[Location] = ()
+    limit: int = 100_000
+    cut_off: str = ""
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class GuardAnswers:
+    """The answers.
+
+    Attributes:
+        lines: a row for each distinct text of the list: line, lines, text, bucket, key, status, reason, table_name,
+            table_version, rows, until, size, etag, version_id, modified_at.
+        read_at: when the newest commits were read.
+        holds_until: until when the answers may be used.
+        doubts: why tables could not be read completely.
+    """
+
+    lines: Relation
+    read_at: datetime
+    holds_until: datetime
+    doubts: tuple[Doubt, ...]
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Return the number of distinct texts of the list by status."""
+        rows = duck.rows_of(self._select("SELECT status, count(*) AS files FROM input GROUP BY status"))
+        found = {row["status"]: row["files"] for row in rows}
+        return {status: found.get(status, 0) for status in STATUSES}
+
+    def rows(self, *statuses: str, most: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Yield the answers with these statuses in the order of the list; at most so many."""
+        limit = "" if most is None else f"LIMIT {most}"
+        chosen = f"SELECT * FROM input WHERE status IN ({duck.literals(statuses)}) ORDER BY line {limit}"
+        yield from rows_of(self._select(chosen).to_arrow_reader(duck.BATCH_ROWS))
+
+    def _select(self, sql: str) -> Relation:
+        return duck.made_of(self.lines.con, sql, self.lines)
+
+
+def answer(
+    lake: Lake,
+    question: Question,
+    *,
+    engine: AuditEngine,
+    context: Context,
+    con: Connection,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    pause: Callable[[float], None],
+) -> GuardAnswers:
+    """Answer for every line of a list whether a table needs the file that it names.
+
+    The manifests are read before storage, and their newest commits after it, so a file that is committed meanwhile is
+    live.
+    """
+    with progress.stage("read the list") as log:
+        named = duck.hold(con, named_keys(con, question.listed, context.clients.names, question.relative_to))
+        keys = duck.hold(con, distinct_keys(con, named))
+        log.note(objects=duck.count_of(keys))
+    with progress.stage("read the tables") as log:
+        log.watch(engine.work)
+        storage = read_storage(lake, context) if duck.count_of(keys) > question.limit else ()
+        references = read_references(lake, engine, context, con, keys, storage)
+        log.note(tables=len(lake.tables))
+    with progress.stage("look at storage") as log:
+        unlisted = duck.hold(con, _unlisted(con, keys, _deciding_claims(con, references)))
+        objects = current_objects(lake, context, con, unlisted, references.stored, question.limit, pause)
+        reads = _last_reads(lake, engine, context, unlisted)
+        log.note(objects=duck.count_of(objects))
+    with progress.stage("read the newest commits"):
+        read_at = clock()
+        claims, doubts = _with_newest(con, context, references)
+        doubts = (*question.doubts, *doubts)
+    evidence = KeyEvidence(
+        keys, claims, objects, reads, doubts, references.longest, references.retention, read_at
+    )
+    judged = duck.hold(con, judged_keys(con, lake.tables, evidence))
+    return GuardAnswers(answered_lines(con, named, judged), read_at, read_at + _shortest_grace(lake), doubts)
+
+
+def _last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: Relation) -> pa.Table:
+    """Return bucket, key and r_read of keys that recorded requests have read recently."""
+    found = last_reads(lake, engine, context, duck.table(keys)) if lake.events else {}
+    rows = [
+        (*key, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}")
+        for key, last in found.items()
+    ]
+    return duck.small(_READS, rows)
+
+
+_READS = pa.schema([("bucket", pa.string()), ("key", pa.string()), ("r_read", pa.string())])
+
+
+def _deciding_claims(con: Connection, references: ListedReferences) -> Relation:
+    """Return the claims by the manifests that decide which files a table has; records of single writes do not."""
+    tables = {name: table for read in references.reads for name, table in read.tables.items()}
+    decide = [
+        (name, each.kind)
+        for name, table in tables.items()
+        for each in (table.state_manifests or table.event_manifests)
+    ]
+    sql = "SELECT claims.* FROM claims SEMI JOIN decide ON table_name = name AND manifest_kind = kind"
+    return duck.query(
+        con, sql, claims=references.claims, decide=duck.small(_DECIDE, list(dict.fromkeys(decide)))
+    )
+
+
+_DECIDE = pa.schema([("name", pa.string()), ("kind", pa.string())])
+
+
+def _unlisted(con: Connection, keys: Relation, claims: Relation) -> Relation:
+    """Return the keys that no table lists, neither now nor in a state that is promised to readers."""
+    sql = "SELECT * FROM keys ANTI JOIN (SELECT * FROM claims WHERE state IN ('live', 'history')) USING (bucket, key)"
+    return duck.query(con, sql, keys=keys, claims=claims)
+
+
+def _with_newest(
+    con: Connection, context: Context, references: ListedReferences
+) -> tuple[Relation, tuple[Doubt, ...]]:
+    """Return the claims after the commits since they were read, and all doubts."""
+    changes = [read.changes(context) for read in references.reads]
+    doubts = [Doubt(name, why) for each in changes for name, why in each.unsure.items()]
+    newer = duck.union(con, [CHANGED.empty_table(), *(each.rows for each in changes)])
+    sql = """
+        SELECT claims.* REPLACE (coalesce(newer.state, claims.state) AS state)
+        FROM claims LEFT JOIN newer USING (table_name, bucket, key)
+        UNION ALL BY NAME
+        SELECT table_name, bucket, key, state, true AS certain, 'data' AS category, true AS own_root
+        FROM newer ANTI JOIN claims USING (table_name, bucket, key)
+    """
+    claims = duck.hold(con, _deciding_claims(con, references))
+    states = duck.hold(con, duck.query(con, "SELECT DISTINCT * FROM newer", newer=newer))
+    newest = duck.hold(con, duck.query(con, sql, claims=claims, newer=states))
+    return newest, tuple(dict.fromkeys([*references.doubts, *doubts]))
+
+
+def _shortest_grace(lake: Lake) -> timedelta:
+    """Return how long the answers hold: a new commit may list a file again."""
+    return min((table.settings.grace for table in lake.tables), default=lake.settings.grace)

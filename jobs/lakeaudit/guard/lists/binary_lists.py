@@ -1,0 +1,60 @@
+"""Read lists in binary formats: Parquet, and clean plans of Hudi as Avro."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeaudit.errors import BadInput
+from lakeaudit.guard.lists.columns import by_name
+from lakeaudit.guard.lists.json_lists import PLAN, rows_of_plan
+from lakeaudit.guard.lists.protocol import BATCH, Lines, ListForm, batches
+from lakeaudit.schemas import LISTED
+
+
+def _read_parquet(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    try:
+        file = pq.ParquetFile(stream)
+        bucket, path = by_name(file.schema_arrow.names)
+        if path is None:
+            what = f"no column of the list names files: {', '.join(file.schema_arrow.names)[:200]}"
+            raise BadInput("LIST", what, "name the column `path`, or the columns `bucket` and `key`")
+        first = 1
+        for batch in file.iter_batches(BATCH, columns=[path, *([bucket] if bucket else [])]):
+            yield _listed(batch, path, bucket, first)
+            first += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput("LIST", f"the list is not complete Parquet: {error}", "write the list again") from None
+
+
+def _listed(batch: pa.RecordBatch, path: str, bucket: str | None, first: int) -> pa.RecordBatch:
+    text = batch.column(path).cast(pa.string())
+    of_bucket = batch.column(bucket).cast(pa.string()) if bucket else pa.nulls(batch.num_rows, pa.string())
+    missing = pa.array(
+        [None if known else "the row has no path" for known in text.is_valid().to_pylist()], pa.string()
+    )
+    number = pa.array(range(first, first + batch.num_rows), pa.int64())
+    encoded = pa.array([False] * batch.num_rows, pa.bool_())
+    return pa.RecordBatch.from_arrays([number, text, of_bucket, encoded, missing], schema=LISTED)
+
+
+def _read_avro(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    from lakeaudit.evidence.avro.blocks import Torn
+    from lakeaudit.evidence.avro.records import open_avro
+
+    try:
+        plans = [*open_avro(stream.read()).records]
+    except Torn as error:
+        raise BadInput(
+            "LIST", f"the list is not complete Avro: {error}", "copy the clean plan again"
+        ) from None
+    if not plans or PLAN not in plans[0]:
+        raise BadInput("LIST", "the Avro file is not a clean plan of Hudi", "name a `.clean.requested` file")
+    yield from batches(row for plan in plans for row in rows_of_plan(plan))
+
+
+PARQUET = ListForm("parquet", "Parquet", lambda sample: sample.startswith(b"PAR1"), _read_parquet)
+HUDI_PLAN = ListForm(
+    "hudi-clean", "clean plan of Hudi", lambda sample: sample.startswith(b"Obj\x01"), _read_avro
+)

@@ -1,0 +1,49 @@
+"""Rows of `guard`: the lines of a delete list, the objects that they may name, and what is known about each object."""
+
+from lakeaudit.schemas.columns import row
+
+LISTED = row(
+    line="long",  # number in the list, from 1
+    text="string",  # as the list has it; null: the line cannot be understood
+    bucket="string",  # null: the text is a URI or a path
+    encoded="bool",  # the text is percent-encoded, and cannot be anything else
+    fault="string",  # why the line names no file; null: it may name one
+)
+"""One line of a delete list."""
+
+NAMED_KEY = row(line="long", text="string", bucket="string", key="string", fault="string")
+"""An object that a line may name. A line may name several: `a%20b` is a key, and the key `a b` in another spelling."""
+
+LISTED_KEY = row(bucket="string", key="string")
+"""An object that the list may name."""
+
+GUARDED = row(
+    bucket="string",
+    key="string",
+    owner="string",  # the table whose location contains the key; null: no table
+    relative="string",  # the key below that location
+    name_category="string",  # the category by the name alone, as in CLAIM
+    r_live_table="string",  # a table whose newest state lists it, its own location around the key first
+    r_live_here="bool",  # the key is below the own locations of that table
+    r_category="string",
+    r_records="long",
+    r_version="long",
+    r_history_table="string",  # a table of which an older state that is still promised to readers lists it
+    r_until="time",  # when that promise ends, if it is known
+    r_gone="bool",  # a state removed it, and its promise has ended
+    r_read="string",  # the last recorded read within the leftover_age
+    r_unknown="string",  # why a table may need it that could not be read
+    presence="string",  # present | absent; null: storage did not answer
+    size="long",
+    etag="string",
+    version_id="string",
+    modified_at="time",
+    by_parts="bool",  # a multipart upload: it is dated by its end
+    now="time",
+    o_leftover_age="span",  # of the owner, as below
+    o_max_upload="span",
+    o_longest="span",  # the longest of its last commits; null: unknown
+    o_by_folder="bool",  # its readers read all visible files in its folders
+    o_complete="bool",  # its manifests list all of its files
+)
+"""One object that a delete list may name, with all references to it."""

@@ -1,0 +1,233 @@
+"""`lakeaudit guard` on real tables: which files of a delete list tables need, and which nobody does."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakeaudit.commands.guard import Request, run
+from lakeaudit.commands.status import CommandResult
+from lakeaudit.config import Lake
+from lakeaudit.guard import objects
+from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.backdate import backdate
+from tests.builders.delta_lake import add, metadata, protocol
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=30)
+DATA = b"PAR1 a file PAR1"
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """Two tables of six files each; `orders` has also removed some."""
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    made.write("customers")
+    return made
+
+
+def put(shop: Shop, key: str, age: timedelta = timedelta(days=30), body: bytes = DATA) -> str:
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
+    backdate(shop.bucket, key, datetime.now(UTC) - age)
+    return f"s3://{shop.bucket}/{key}"
+
+
+def lake_of(shop: Shop, tmp_path: Path) -> Lake:
+    return shop.lake(tmp_path, defaults="grace: 1h")
+
+
+class Answers(dict[str, str]):
+    """The status by text of the list; `result` is the result of the command."""
+
+    result: CommandResult
+    rows: dict[str, dict[str, object]]
+
+
+def guard(lake: Lake, tmp_path: Path, lines: Sequence[str] | str, **request: object) -> Answers:
+    if isinstance(lines, str):
+        name = lines
+    else:
+        file = tmp_path / "delete.txt"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        name = str(file)
+    out = StringIO()
+    given = Request(name, format="jsonl", **request)  # type: ignore[arg-type]
+    result = run(given, lake, clock=lambda: datetime.now(UTC), progress=SilentProgress(), out=out)
+    rows = [json.loads(line) for line in out.getvalue().splitlines()]
+    answers = Answers({row["text"]: row["status"] for row in rows})
+    answers.result, answers.rows = result, {row["text"]: row for row in rows}
+    return answers
+
+
+def test_the_files_of_a_list(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    live = f"s3a://{shop.bucket}/{shop.keys('orders')[0]}"
+    dead = put(shop, "warehouse/orders/day=2026-11-01/part-dead.parquet")
+    young = put(shop, "warehouse/orders/part-young.parquet", timedelta(hours=1))
+    log = f"s3://{shop.bucket}/warehouse/orders/_delta_log/{0:020}.json"
+    nobodys = put(shop, "other/x.parquet")
+    missing = f"s3://{shop.bucket}/warehouse/orders/part-missing.parquet"
+    answers = guard(lake, tmp_path, [live, dead, young, log, nobodys, missing, dead])
+    assert answers == {
+        live: "live", dead: "free", young: "being_written", log: "unknown", nobodys: "unknown", missing: "absent",
+    }  # fmt: skip
+    assert (answers.rows[live]["table"], answers.rows[live]["rows"]) == ("orders", 50)
+    assert answers.rows[dead]["lines"] == 2
+    assert answers.result.exit_code == 1
+    assert guard(lake, tmp_path, [dead, missing]).result.exit_code == 0
+    assert guard(lake, tmp_path, [dead, nobodys]).result.exit_code == 3
+
+
+def test_a_removed_file_is_promised_until_its_retention_has_passed(shop: Shop, tmp_path: Path) -> None:
+    removed = [f"s3://{shop.bucket}/{key}" for key in shop.keys("orders")]
+    table = f"s3://{shop.bucket}/warehouse/orders"
+    write_deltalake(table, pa.table({"day": ["2026-11-01"], "amount": [1]}), mode="overwrite",
+                    storage_options=shop.options)  # fmt: skip
+    answers = guard(lake_of(shop, tmp_path), tmp_path, removed)
+    assert set(answers.values()) == {"promised"}
+    until = datetime.fromisoformat(str(answers.rows[removed[0]]["until"]))
+    assert timedelta(days=6, hours=23) < until - datetime.now(UTC) <= timedelta(days=7)
+
+
+def test_a_cleaner_that_spells_a_location_differently_does_not_get_its_files(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """Orphan files were found by comparing `s3a://` names of a listing with `s3://` names of metadata."""
+    key = shop.keys("orders")[0]
+    spellings = [
+        f"s3://{shop.bucket}/{key}", f"s3n://{shop.bucket}/{key}", f"s3://{shop.bucket}//{key}",
+        f"s3://{shop.bucket}/{key.replace('/', '//')}", f"s3://{shop.bucket}/{key.replace('=', '%3D')}",
+    ]  # fmt: skip
+    answers = guard(lake_of(shop, tmp_path), tmp_path, spellings)
+    assert answers == dict.fromkeys(spellings, "live")
+
+
+def test_relative_paths_of_a_dry_run_belong_to_their_table(shop: Shop, tmp_path: Path) -> None:
+    live = shop.keys("orders")[0].removeprefix("warehouse/orders/")
+    put(shop, "warehouse/orders/dead.parquet")
+    lake = lake_of(shop, tmp_path)
+    assert guard(lake, tmp_path, [live]) == {live: "unknown"}
+    assert guard(lake, tmp_path, [live, "dead.parquet"], tables=("orders",)) == {
+        live: "live",
+        "dead.parquet": "free",
+    }
+
+
+def test_the_files_of_a_clone_are_referenced(shop: Shop, tmp_path: Path) -> None:
+    """A shallow clone lists files at their absolute paths."""
+    dead = put(shop, "warehouse/orders/of_clone.parquet")
+    commit = [protocol(), metadata(), add(dead)]
+    log = f"warehouse/clone/_delta_log/{0:020}.json"
+    put(shop, log, body="\n".join(map(json.dumps, commit)).encode())
+    assert guard(lake_of(shop, tmp_path), tmp_path, [dead]) == {dead: "free"}
+    shop.tables.append("clone")
+    answers = guard(lake_of(shop, tmp_path), tmp_path, [dead])
+    assert answers == {dead: "referenced"}
+    assert answers.rows[dead]["table"] == "clone"
+
+
+def test_a_table_that_cannot_be_read_may_need_every_file(shop: Shop, tmp_path: Path) -> None:
+    dead = put(shop, "warehouse/orders/dead.parquet")
+    lake = lake_of(shop, tmp_path)
+    put(shop, f"warehouse/customers/_delta_log/{0:020}.json", body=b"{damaged")
+    answers = guard(lake, tmp_path, [dead])
+    assert answers == {dead: "unknown"}
+    assert "customers" in str(answers.rows[dead]["reason"])
+    assert answers.result.exit_code == 3
+
+
+def test_a_table_that_commits_meanwhile_keeps_its_file(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit comes after the tables were read, and before storage is read."""
+    key = "warehouse/orders/late.parquet"
+    late = put(shop, key)
+    look = objects.current_objects
+
+    def commit_first(*given: object) -> object:
+        table = DeltaTable(f"s3://{shop.bucket}/warehouse/orders", storage_options=shop.options)
+        version = table.version() + 1
+        action = json.dumps(add("late.parquet", partitionValues={"day": "2026-11-01"}))
+        shop.s3.put_object(
+            Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{version:020}.json", Body=action.encode()
+        )
+        return look(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("lakeaudit.guard.answer.current_objects", commit_first)
+    assert guard(lake_of(shop, tmp_path), tmp_path, [late]) == {late: "live"}
+
+
+def test_all_objects_below_a_prefix(shop: Shop, tmp_path: Path) -> None:
+    dead = put(shop, "warehouse/orders/old/dead.parquet")
+    answers = guard(lake_of(shop, tmp_path), tmp_path, f"s3://{shop.bucket}/warehouse/orders/old/")
+    assert answers == {"warehouse/orders/old/dead.parquet": "free"}
+    every = guard(lake_of(shop, tmp_path), tmp_path, f"s3://{shop.bucket}/warehouse/orders/")
+    assert sorted(every.values()).count("live") == len(shop.keys("orders")) - 1
+    assert dead
+
+
+def test_a_proposed_lifecycle_rule(shop: Shop, tmp_path: Path) -> None:
+    put(shop, "warehouse/orders/tmp-1.parquet")
+    rule = {
+        "ID": "x",
+        "Status": "Enabled",
+        "Filter": {"Prefix": "warehouse/orders/tmp-"},
+        "Expiration": {"Days": 30},
+    }
+    file = tmp_path / "rules.json"
+    file.write_text(json.dumps({"Rules": [rule]}))
+    assert guard(lake_of(shop, tmp_path), tmp_path, str(file), bucket=shop.bucket) == {
+        "warehouse/orders/tmp-1.parquet": "free"
+    }
+    rule["Filter"] = {"Prefix": "warehouse/"}
+    file.write_text(json.dumps({"Rules": [rule]}))
+    answers = guard(lake_of(shop, tmp_path), tmp_path, str(file), bucket=shop.bucket)
+    assert [*answers.values()].count("live") == len(shop.keys()) - 1
+    assert answers.result.exit_code == 1
+
+
+def test_the_free_keys_are_written_with_their_digest(shop: Shop, tmp_path: Path) -> None:
+    dead = put(shop, "warehouse/orders/dead, quoted.parquet")
+    live = f"s3://{shop.bucket}/{shop.keys('orders')[0]}"
+    output = tmp_path / "safe.csv"
+    guard(lake_of(shop, tmp_path), tmp_path, [dead, live], form="plain", output=output)
+    lines = output.read_text().splitlines()
+    assert lines[0] == "bucket,key,uri,size,etag,version_id"
+    assert len(lines) == 2
+    assert "dead, quoted.parquet" in lines[1]
+    about = json.loads(Path(f"{output}.json").read_text())
+    assert about["keys"] == 1
+    again = guard(lake_of(shop, tmp_path), tmp_path, str(output))
+    assert set(again.values()) == {"free"}
+
+
+def test_without_requests_storage_sources_answer(shop: Shop, tmp_path: Path) -> None:
+    """Large lists are compared with the inventory; a key that it lacks is requested, as far as the limit goes."""
+    dead = put(shop, "warehouse/orders/dead.parquet")
+    shop.take_inventory()
+    late = put(shop, "warehouse/orders/late.parquet")
+    lake = lake_of(shop, tmp_path)
+    live = f"s3://{shop.bucket}/{shop.keys('orders')[0]}"
+    assert guard(lake, tmp_path, [dead, live, late], max_requests=0) == {
+        dead: "free",
+        live: "live",
+        late: "unknown",
+    }
+
+
+def test_a_line_is_hostile(shop: Shop, tmp_path: Path) -> None:
+    lines = [
+        "s3://b/'; DROP TABLE x; --", "s3://b/\x1b[31m", "x" * 10_000, "s3://", "://", "%zz", "s3://b/%ff%fe",
+        "s3://b/a\x00b", "=cmd|' /C calc'!A0",
+    ]  # fmt: skip
+    answers = guard(lake_of(shop, tmp_path), tmp_path, lines)
+    assert set(answers.values()) <= {"unknown", "absent"}
+    assert len(answers) == len(lines)
