@@ -406,4 +406,4 @@ class GuardSummary(TypedDict):
     counts: dict[str, int]
     doubts: list[str]
     files: list[GuardedFile]
-    safe_list: SafeList | None
+    safe_list: NotRequired[SafeList]

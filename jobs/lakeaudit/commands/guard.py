@@ -209,7 +209,7 @@ def _line(row: Mapping[str, Any]) -> str:
 def summary(result: Result, request: Request, safe: SafeList | None) -> GuardSummary:
     """Return the JSON document of `--format json`; it names at most IN_JSON files."""
     others = [_plain(row) for row in result.answered.rows(*NEEDED, UNKNOWN, most=IN_JSON)]
-    return {
+    document: GuardSummary = {
         "format": FORMAT,
         "lake": result.lake.name,
         "delete_list": request.delete_list,
@@ -222,8 +222,10 @@ def summary(result: Result, request: Request, safe: SafeList | None) -> GuardSum
         "counts": dict(result.answered.counts),
         "doubts": [f"{each.table}: {each.why}" for each in result.answered.doubts],
         "files": others,
-        "safe_list": safe,
     }
+    if safe is not None:
+        document["safe_list"] = safe
+    return document
 
 
 def _plain(row: Mapping[str, Any]) -> GuardedFile:

@@ -16,6 +16,7 @@ from lakeaudit.reconcile.plans.plan_file import FORMAT
 from lakeaudit.reconcile.protocol import ALLOWED
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.results.acknowledgements import ACKNOWLEDGED
+from lakeaudit.rules.guard_rules import STATUSES
 
 Values = Mapping[str, Sequence[str | int]]
 
@@ -83,6 +84,7 @@ OF_KEYS: Values = {
     "AuditSummary.severities": SEVERITIES,
     "AuditSummary.states": STATES,
     "CommandOutcome.actions": _ACTIONS,
+    "GuardSummary.counts": STATUSES,
     "WebhookChange.recoverable": RECOVERABLE,
     "WebhookMessage.open": SEVERITIES,
 }

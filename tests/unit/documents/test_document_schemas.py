@@ -91,6 +91,7 @@ def _type_of(name: str) -> str:
         "explain": "Explanation",
         "scan": "ScanSummary",
         "check": "CheckSummary",
+        "guard": "GuardSummary",
         "openlineage": "LineageEvent",
         "webhook": "WebhookMessage",
     }.get(name, "")
