@@ -257,7 +257,7 @@ def read_storage(lake: Lake, context: Context) -> list[Stored]:
     """Read the storage sources of the lake file without other evidence; a source that cannot be read is left out."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        return [*united(reading.answers(_start_reads(pool, _storage(lake, context, ()))))]
+        return [*united(reading.answers(_start_reads(pool, _storage(lake, context, (), Listings(())))))]
 
 
 def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[EvidenceGap]]:

@@ -181,6 +181,7 @@ MAY_BE_MISSING = {
     "status": r"\.(plan|plan_id|digest|steps|for_person|actions|counts)",
     "alertmanager": r"\[\]\.generatorURL",
     "webhook": r"\.open\.critical|.*\.recoverable\.yes",
+    "guard": r".counts.live|.safe_list",
     "openlineage": r".*\.dataQualityMetrics\.(fileCount|bytes)",
 }
 """Patterns of the paths of properties and entries that may be missing."""
