@@ -166,6 +166,14 @@ class ScannedFinding(TypedDict):
     recoverable: str | None
 
 
+class ScannedSmallFiles(TypedDict):
+    """The small files of one table: data files below 16 MiB that its newest state lists."""
+
+    table_name: str
+    files: int
+    bytes: int
+
+
 class ScanSummary(TypedDict):
     """The output of `lakeaudit scan --format json`."""
 
@@ -179,6 +187,7 @@ class ScanSummary(TypedDict):
     noncurrent_versions: int
     noncurrent_bytes: int
     unlisted_dollars_a_month: float | None
+    small_files: list[ScannedSmallFiles]
     judged: dict[str, AxisStatus]
     left_out: list[str]
     requests: int | None

@@ -18,7 +18,7 @@ from lakeaudit.evidence.files import folders as list_folders
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.audits.test_bounds import put
-from tests.builders.delta_lake import BORN, Log, add
+from tests.builders.delta_lake import BORN, Log, add, remove
 from tests.builders.found_tables import LONG_AGO, files_below, lay, lay_in_bucket, lose
 from tests.builders.glue import GlueCatalog
 from tests.builders.hudi import commit, stat, write_timeline
@@ -92,6 +92,28 @@ def test_programs_get_one_object(lake: Path, capsys: pytest.CaptureFixture[str])
         "sales.orders": "complete",
         "sales.returns": "complete",
     }
+
+
+def test_small_files_are_information(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of the newest states, with all bytes that their writers recorded; a table of one small file is no hint."""
+    Log(lake / "single").commit(0, *BORN, add("a.parquet", size=100), when=LONG_AGO)
+    put(lake / "single/a.parquet", 100, LONG_AGO)
+    large = [add(name, size=size) for name, size in (("c.parquet", 16 << 20), ("d.parquet", (16 << 20) - 1))]
+    Log(lake / "customers").commit(1, *large, remove("a.parquet", removed=LONG_AGO), when=LONG_AGO)
+    for name, size in (("c.parquet", 16 << 20), ("d.parquet", (16 << 20) - 1)):
+        put(lake / "customers" / name, size, LONG_AGO)
+    code, out, _ = scan(capsys, str(lake))
+    assert code == 0
+    assert "6 files below 16.0 MiB (16.0 MiB together) in 3 tables" in out
+    assert "compaction makes reading faster" in out
+    _, out, _ = scan(capsys, str(lake), "--format", "json")
+    found = json.loads(out)
+    assert [(each["table_name"], each["files"], each["bytes"]) for each in found["small_files"]] == [
+        ("customers", 2, (16 << 20) + 99),
+        ("sales.orders", 2, 200),
+        ("sales.returns", 2, 200),
+    ]
+    assert "small" not in {each["kind"] for each in found["kinds"]}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from lakeaudit.checks.unnamed_fields import UnnamedFields, unnamed_fields
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import gap_findings, sources_with_gaps, unread_sources
 from lakeaudit.collect.lifecycles import with_ends
-from lakeaudit.collect.match_result import Counts, Listed, MatchResult
+from lakeaudit.collect.match_result import Counts, Listed, MatchResult, SmallFiles
 from lakeaudit.collect.partitions import requested_reasons, scope_reasons
 from lakeaudit.collect.source_facts import availability
 from lakeaudit.confirm import suspects
@@ -72,6 +72,7 @@ class Judgement:
         counted_rows: by table the rows of its live files, as far as they are recorded.
         lineage: judged witnesses of other states than those that were read.
         catalogued: tables that a catalog names.
+        small_files: by table its small data files, see `MatchResult.small_files`.
     """
 
     gaps: tuple[EvidenceGap, ...]
@@ -91,6 +92,7 @@ class Judgement:
     lineage: tuple[JudgedWitness, ...] = ()
     hosts: Hosts = field(default_factory=dict)
     catalogued: frozenset[str] = frozenset()
+    small_files: Mapping[str, SmallFiles] = field(default_factory=dict)
 
     @property
     def stored(self) -> dict[str, int | None]:
@@ -147,6 +149,7 @@ def judge(read: Confirmed, engine: AuditEngine, progress: Progress) -> Judgement
         evidence.lineage,
         hosts_of(evidence, read.matched.rows("cloned")),
         catalogued_tables(evidence),
+        read.matched.small_files,
     )
 
 

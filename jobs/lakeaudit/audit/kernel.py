@@ -10,6 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from lakeaudit.collect.match_result import SMALL_FILE
 from lakeaudit.evidence.protocol import Batches, RoutedStage, Stage
 from lakeaudit.findings import coverage
 from lakeaudit.findings.finding_rows import leftover_row
@@ -167,14 +168,17 @@ def removals(con: Connection, claimed: Rows) -> Relation:
 
 
 def live_totals(con: Connection, matched: Rows) -> Relation:
-    """Return the data files of the newest states: table_name, files, bytes, rows; a repeated entry counts twice.
+    """Return the data files of the newest states by table, see `ANSWERS`; a repeated entry counts twice.
 
     Bytes are null if the size of a file is unknown, and rows if the number of its rows is.
     """
-    sql = """
+    small = f"FILTER (c_size < {SMALL_FILE})"
+    sql = f"""
         SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files,
             CASE WHEN count(c_size) = count(*) THEN CAST(sum(c_size * c_listed) AS BIGINT) END AS bytes,
-            CASE WHEN count(c_records) = count(*) THEN CAST(sum(c_records * c_listed) AS BIGINT) END AS rows
+            CASE WHEN count(c_records) = count(*) THEN CAST(sum(c_records * c_listed) AS BIGINT) END AS rows,
+            CAST(coalesce(sum(c_listed) {small}, 0) AS BIGINT) AS small_files,
+            CAST(coalesce(sum(c_size * c_listed) {small}, 0) AS BIGINT) AS small_bytes
         FROM input WHERE c_state = 'live' AND category = 'data' AND c_listed IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=matched)

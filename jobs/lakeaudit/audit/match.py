@@ -12,7 +12,7 @@ from lakeaudit.audit.task_functions import kernel_of
 from lakeaudit.checks.pointers.folder_counts import HELD, CountingEngine
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import all_evidence_gaps, sources_with_gaps
-from lakeaudit.collect.match_result import Counts, Listed, MatchResult
+from lakeaudit.collect.match_result import Counts, Listed, MatchResult, SmallFiles
 from lakeaudit.collect.partitions import uris
 from lakeaudit.collect.source_facts import storage_cuts
 from lakeaudit.confirm.apply_gaps import assumed_vacuums
@@ -116,6 +116,7 @@ def match(read: RowsRead, engine: AuditEngine) -> MatchResult:
         else prefiltered.folders_held(con),
         live=_live(few_answers(answers, "live_totals"), prefiltered.settled),
         live_rows=_live_rows(few_answers(answers, "live_totals"), prefiltered.settled),
+        small_files=_small_files(few_answers(answers, "live_totals"), prefiltered.settled),
         nested=_formats(answers),
         vacuums=assumed_vacuums(con, answers_of(con, answers, "removals")),
         counts=read.counts,
@@ -147,6 +148,21 @@ def _live_rows(judged: Sequence[Mapping[str, Any]], cleared: Sequence[Mapping[st
     for row in judged:
         if row["table_name"] not in unknown:
             counted[row["table_name"]] = counted.get(row["table_name"], 0) + row["rows"]
+    return counted
+
+
+def _small_files(
+    judged: Sequence[Mapping[str, Any]], cleared: Sequence[Mapping[str, Any]]
+) -> dict[str, SmallFiles]:
+    """Return the small files of each table, without tables of which files were cleared."""
+    unknown = {row["name"] for row in cleared if row["files"]}
+    counted: dict[str, SmallFiles] = {}
+    for row in judged:
+        if row["table_name"] not in unknown:
+            before = counted.get(row["table_name"], SmallFiles())
+            counted[row["table_name"]] = SmallFiles(
+                before.files + row["small_files"], before.bytes + row["small_bytes"]
+            )
     return counted
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lakeaudit import __version__
 from lakeaudit.audit.judge import Judgement
 from lakeaudit.collect.evidence_gaps import CAUSES, first_causes, gap_text
+from lakeaudit.collect.match_result import SmallFiles
 from lakeaudit.collect.read_sources import Observed
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import SourceInfo
@@ -32,7 +33,8 @@ class Outcome:
     """The outcome of a run: `summary` is the object of `--format json`, and `exit_code` ignores `--fail-on`.
 
     `pressing` counts findings by severity without those that a person has accepted. `warnings` come from sources and
-    checks. `tables` are all tables of the lake, including discovered ones.
+    checks. `tables` are all tables of the lake, including discovered ones. `small_files` are those of each table, see
+    `MatchResult.small_files`.
     """
 
     run_id: str
@@ -43,6 +45,7 @@ class Outcome:
     pressing: Mapping[str, int]
     warnings: tuple[str, ...] = field(default=())
     tables: tuple[Table, ...] = field(default=())
+    small_files: Mapping[str, SmallFiles] = field(default_factory=dict)
 
 
 def conclude(
@@ -75,7 +78,9 @@ def conclude(
     summary = _summary(row, judgement, tables, kinds, standing.states, coverage_lost=lost, retry=retry)
     warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
-    return Outcome(stamp.run_id, status, summary, code, row, _sum_by(pressing, "severity"), warnings)
+    severities = _sum_by(pressing, "severity")
+    small = judgement.small_files
+    return Outcome(stamp.run_id, status, summary, code, row, severities, warnings, small_files=small)
 
 
 def failure_cause(infos: Sequence[SourceInfo], judgement: Judgement) -> str | None:

@@ -19,6 +19,17 @@ Counts = Mapping[str, Mapping[str, Any]]
 Listed = tuple[int, int | None]
 """Data files that a table's newest state lists, and their bytes; None: not recorded for all."""
 
+SMALL_FILE = 16 << 20
+"""Bytes below which a data file is small: reading it costs more requests than bytes."""
+
+
+@dataclass(frozen=True)
+class SmallFiles:
+    """The number and the bytes of the small data files that the newest state of a table lists."""
+
+    files: int = 0
+    bytes: int = 0
+
 
 @dataclass(frozen=True)
 class MatchResult:
@@ -40,6 +51,8 @@ class MatchResult:
     """By table."""
     live_rows: Mapping[str, int]
     """By table the rows of these files; without tables for which they are not recorded."""
+    small_files: Mapping[str, SmallFiles]
+    """By table; without tables of which the prefilter has cleared files, whose sizes it does not return."""
     nested: Mapping[Location, frozenset[str]]
     """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: Sequence[Mapping[str, Any]]

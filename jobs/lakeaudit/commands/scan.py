@@ -115,7 +115,14 @@ def run(request: Request, *, clock: Callable[[], datetime], progress: Progress, 
                 return noncurrent_versions(places, judged.clients)
 
         scanned = Scanned(
-            request, judged.scope, page, len(tables), count_versions, judged.budget, judged.left_out
+            request,
+            judged.scope,
+            page,
+            len(tables),
+            count_versions,
+            judged.budget,
+            judged.left_out,
+            outcome.small_files,
         )
         verdict = print_result(scanned, out)
     return CommandResult(verdict, judged.exit_code(request.fail_on), warnings=outcome.warnings)

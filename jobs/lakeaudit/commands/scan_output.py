@@ -17,6 +17,7 @@ from lakeaudit.report import summary
 from lakeaudit.runtime.connections.request_budget import RequestBudget
 
 if TYPE_CHECKING:
+    from lakeaudit.collect.match_result import SmallFiles
     from lakeaudit.report.page_data import PageData
 
 UNLISTED = ("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload")
@@ -38,6 +39,7 @@ class Scanned:
     count_versions: Callable[[], NoncurrentVersions]
     budget: RequestBudget
     left_out: tuple[str, ...]
+    small_files: "Mapping[str, SmallFiles]"
 
     @cached_property
     def noncurrent(self) -> NoncurrentVersions:
@@ -47,6 +49,7 @@ class Scanned:
 
 def print_result(scanned: Scanned, out: TextIO) -> str:
     """Print the result; return the verdict."""
+    from lakeaudit.commands import scan_small_files
     from lakeaudit.explain import text_output
     from lakeaudit.runtime.console import console_on
 
@@ -59,7 +62,12 @@ def print_result(scanned: Scanned, out: TextIO) -> str:
         print(json.dumps(_as_json(scanned, verdict), default=str), file=out)
         return verdict
     text_output.scan(
-        console_on(out), scanned.page, _unlisted_lines(scanned), _left_out(scanned), _next_commands(scanned)
+        console_on(out),
+        scanned.page,
+        _unlisted_lines(scanned),
+        scan_small_files.lines(scanned.small_files),
+        _left_out(scanned),
+        _next_commands(scanned),
     )
     return verdict
 
@@ -154,6 +162,8 @@ def _next_commands(scanned: Scanned) -> list[str]:
 
 
 def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
+    from lakeaudit.commands import scan_small_files
+
     page, noncurrent = scanned.page, scanned.noncurrent
     unlisted = unlisted_of(page.totals)
     cost = dollars(scanned.request, unlisted.bytes + noncurrent.bytes)
@@ -172,6 +182,7 @@ def _as_json(scanned: Scanned, verdict: str) -> ScanSummary:
         "noncurrent_versions": noncurrent.files,
         "noncurrent_bytes": noncurrent.bytes,
         "unlisted_dollars_a_month": None if cost is None else round(cost, 2),
+        "small_files": scan_small_files.listed(scanned.small_files),
         "judged": {row["table_name"]: row["status"] for row in page.coverage if row["axis"] == "content"},
         "left_out": [*_left_out(scanned)],
         "requests": scanned.budget.sent or None,

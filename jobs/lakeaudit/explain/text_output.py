@@ -100,10 +100,11 @@ def scan(
     console: Console,
     page: PageData,
     unlisted: Iterable[str],
+    small: Iterable[str],
     left_out: Iterable[str],
     commands: Iterable[str],
 ) -> None:
-    """Print the worst findings, the files that no table lists, the coverage and the next commands."""
+    """Print the worst findings, the files that no table lists, small files, the coverage and the next commands."""
     size = Size()
     if page.totals:
         title(console, "Findings")
@@ -116,11 +117,19 @@ def scan(
     title(console, "Files that no table lists")
     for each in unlisted:
         line(console, plain(each), indent=1)
+    _small_files(console, [*small])
     _judged(console, page, size)
     for each in left_out:
         line(console, plain(each, STYLES["warning"]), indent=1)
     title(console, "Next")
     for each in commands:
+        line(console, plain(each), indent=1)
+
+
+def _small_files(console: Console, lines: Sequence[str]) -> None:
+    if lines:
+        title(console, "Small files")
+    for each in lines:
         line(console, plain(each), indent=1)
 
 

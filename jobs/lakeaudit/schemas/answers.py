@@ -217,7 +217,9 @@ ANSWERS: dict[str, pa.Schema] = {
     "unnamed_fields": UNNAMED_FIELDS,
     "settled": row(name="string", files="long", bytes="long"),
     "folders_held": FOLDER_FILES,
-    "live_totals": row(table_name="string", files="long", bytes="long", rows="long"),
+    "live_totals": row(
+        table_name="string", files="long", bytes="long", rows="long", small_files="long", small_bytes="long"
+    ),
     "outside": row(
         table_name="string",
         bucket="string",
