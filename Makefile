@@ -42,9 +42,10 @@ check-container: install ## run the Containerfile in a bare Debian, and check th
 check-installs: install ## install each extra into a fresh environment, and resolve lakeaudit beside other tools: needs the package index
 	@. requirements/steps.sh; use_own_network; $(BIN)/pytest tests/installs -m installs
 
-check-spark: install ## audit on a cluster with another version of Spark: VERSION=3.5|4.0|4.1
-	@requirements/install-spark.sh $(or $(VERSION),3.5)
-	@SPARK_PYTHON=$(CURDIR)/.venv-spark-$(or $(VERSION),3.5)/bin/python $(BIN)/pytest tests/spark/test_cluster.py -m "not soak"
+SPARK_VENV = .venv-spark-$(or $(VERSION),3.5)$(if $(PYTHON),-python-$(subst python,,$(notdir $(PYTHON))))
+check-spark: install ## audit on a cluster with another version of Spark or Python: VERSION=3.5|4.0|4.1 PYTHON=3.13
+	@requirements/install-spark.sh $(or $(VERSION),3.5) $(SPARK_VENV)
+	@SPARK_PYTHON=$(CURDIR)/$(SPARK_VENV)/bin/python $(BIN)/pytest tests/spark/test_cluster.py -m "not soak"
 
 airflow: install ## Airflow on this machine for the lake files of CONF=folder; else for a broken demo lake
 	@requirements/install-airflow.sh

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes .venv-spark-VERSION: what an audit needs, with another version of Spark than the project's. VERSION is 3.5, 4.0 ...
+# Makes an environment with what an audit needs, and another version of Spark than the project's: VERSION (3.5, 4.0 ...)
+# and its folder. PYTHON names its Python: a version (3.13), which uv finds or downloads, or a path; else it is the project's.
 # Comes after install.sh, whose uv it uses. Other packages have the versions of the lock file. Safe to run again.
 set -eu
 cd "$(dirname "$0")/.."
 version=$1
-venv=.venv-spark-$version
+venv=$2
 . requirements/steps.sh
 
 packages="$version $(cat requirements/runtime.in requirements/dev.lock | cksum)"

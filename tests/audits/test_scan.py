@@ -95,7 +95,7 @@ def test_programs_get_one_object(lake: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_small_files_are_information(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files of the newest states, with all bytes that their writers recorded; a table of one small file is no hint."""
+    """Files of the newest states count; a table with one small file is left out."""
     Log(lake / "single").commit(0, *BORN, add("a.parquet", size=100), when=LONG_AGO)
     put(lake / "single/a.parquet", 100, LONG_AGO)
     large = [add(name, size=size) for name, size in (("c.parquet", 16 << 20), ("d.parquet", (16 << 20) - 1))]

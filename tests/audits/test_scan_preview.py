@@ -2,7 +2,10 @@
 
 import json
 import re
+import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,10 @@ from lakeaudit.audit import preview
 from lakeaudit.audit.preview import groups
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
+from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.found_tables import lay
 from tests.builders.hostile_scan_lake import lay_hostile
+from tests.builders.many_tables import lay_tables
 
 FILLERS = 14
 """So many healthy tables that the damaged ones are in three groups of 4, 16 and more."""
@@ -105,3 +110,43 @@ def test_groups_grow_and_keep_a_table_with_the_tables_inside_of_it() -> None:
     assert [len(group) for group in groups([table("a"), table("a"), table("a-b"), table("a/b")], most=1)] == [
         4
     ]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds from the start of a command to its first loss, and to its end, and its exit code."""
+
+    first: float
+    end: float
+    code: int
+
+
+def times_of_scan(bucket: str, s3: Endpoint) -> Times:
+    """Run the command line in a process of its own."""
+    words = ("scan", f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint))
+    program = "import sys; from lakeaudit.cli import program; program(sys.argv[1:])"
+    command = [sys.executable, "-c", program, *words]
+    began, first = time.monotonic(), None
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if first is None and line.startswith("{") and "table" in json.loads(line):
+                first = time.monotonic() - began
+    assert first is not None, "a loss was reported"
+    return Times(first, time.monotonic() - began, process.returncode)
+
+
+def test_the_first_loss_of_a_small_lake_is_reported_in_seconds(s3: Endpoint, bucket: str) -> None:
+    """In 3 to 4 s where nothing else runs; the bound is for a machine with much to do."""
+    lay_tables(bucket, tables=20, files=2_000)
+    times = times_of_scan(bucket, s3)
+    assert times.code == 1
+    assert times.first < min(20, times.end), times
+
+
+@pytest.mark.soak
+def test_the_first_loss_of_a_large_lake_is_reported_within_a_minute(s3: Endpoint, bucket: str) -> None:
+    lay_tables(bucket, tables=200, files=100_000)
+    times = times_of_scan(bucket, s3)
+    assert times.code == 1
+    assert times.first < min(60, times.end), times
