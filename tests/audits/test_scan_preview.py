@@ -1,15 +1,18 @@
 """`lakeaudit scan` reports losses while it reads, and its result is that of one audit."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import lakeaudit
 from lakeaudit import cli
@@ -17,8 +20,10 @@ from lakeaudit.audit import preview
 from lakeaudit.audit.preview import groups
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
-from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.aws import Clients, Endpoint
+from lakeaudit.runtime.progress import LiveProgress
 from tests.builders.found_tables import lay
+from tests.builders.glue import GlueCatalog
 from tests.builders.hostile_scan_lake import lay_hostile
 from tests.builders.many_tables import lay_tables
 
@@ -150,3 +155,46 @@ def test_the_first_loss_of_a_large_lake_is_reported_within_a_minute(s3: Endpoint
     times = times_of_scan(bucket, s3)
     assert times.code == 1
     assert times.first < min(60, times.end), times
+
+
+def test_the_tables_of_a_catalog_are_reported_too(
+    s3: Endpoint, clients: Clients, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lay_tables(bucket, tables=9, files=90)
+    catalog = GlueCatalog(clients, f"db{uuid.uuid4().hex[:8]}")
+    for number in range(9):
+        place = f"s3://{bucket}/wh/db{number % 4}/t{number:03}"
+        catalog.table(f"t{number:03}", place, parameters={"spark.sql.sources.provider": "delta"})
+    words = ("--catalog", f"glue://{catalog.database}", "--endpoint", str(s3.endpoint), "--format", "json")
+    assert cli.main(["scan", *words]) == 1
+    printed = capsys.readouterr()
+    said = [json.loads(line) for line in printed.err.splitlines() if '"table": ' in line]
+    assert [(line["table"], line["severity"]) for line in said] == [(f"{catalog.database}.t008", "critical")]
+    assert {row["table_name"] for row in json.loads(printed.out)["findings"] if row["severity"] == "critical"} == {
+        f"{catalog.database}.t003", f"{catalog.database}.t008",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [30, 60, 90, 150, 250])
+def test_losses_before_the_result_leave_most_requests_to_the_result(
+    s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str], most: int
+) -> None:
+    lay_tables(bucket, tables=12, files=120)
+    words = (f"s3://{bucket}/wh", "--endpoint", str(s3.endpoint), "--max-requests", str(most))
+    code = cli.main(["scan", *words, "--fail-on", "never"])
+    printed = capsys.readouterr()
+    assert code in (0, 3, 10), printed
+    limited = f"the limit of {most} requests is reached" in printed.out + printed.err
+    assert limited == (code != 0), printed
+    assert ("OK" in printed.err.splitlines()[-1]) is False
+
+
+def test_a_terminal_shows_losses_above_the_bar(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, color_system="standard", width=100)
+    monkeypatch.setattr("lakeaudit.cli.setup.progress", lambda: LiveProgress(console))
+    assert cli.main(["scan", str(lake)]) == 1
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert re.search(r"critical a_source: 1 dropped, 10 rows, 100 B; recoverable: no; ", shown)
+    assert shown.index("critical a_source") < shown.index("✓ judge tables")
+    assert "critical [bold]markup[.bold]: 1 dropped" in shown

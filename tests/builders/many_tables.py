@@ -14,13 +14,13 @@ def lay_tables(bucket: str, tables: int, files: int) -> None:
     for number in range(tables):
         root = f"wh/db{number % 4}/t{number:03}"
         names = [f"part-{each:05}.parquet" for each in range(files // tables)]
-        actions = [*BORN, *(add(name, size=10) for name in names)]
+        actions = [*BORN, *(add(name, size=100) for name in names)]
         log = "".join(json.dumps(action) + "\n" for action in actions)
         _put_old(bucket, f"{root}/_delta_log/{0:020}.json", log.encode())
         lost = names[7] if number % 5 == 3 else None
         for name in (*names, "stray.parquet"):
             if name != lost:
-                _put_old(bucket, f"{root}/{name}", b"x" * 10)
+                _put_old(bucket, f"{root}/{name}", b"x" * 100)
 
 
 def _put_old(bucket: str, key: str, body: bytes) -> None:

@@ -58,5 +58,8 @@ def install_hint(*extras: str) -> str:
 def explain_missing(error: ModuleNotFoundError) -> CannotAudit | None:
     """Return the error for a package of an extra that is not installed; None if no extra has it."""
     name = (error.name or "").partition(".")[0]
+    if name == "distutils":  # Spark 3 imports it, and Python has it only up to 3.11
+        hint = "install setuptools beside Spark 3.5, or take Python 3.11 or Spark 4"
+        return CannotAudit(name, "Spark 3.5 needs it, and Python 3.12 and newer do not bring it", hint)
     extras = [extra for extra, names in EXTRAS.items() if name in (*names, *_BROUGHT.get(extra, ()))]
     return CannotAudit(name, "is not installed", install_hint(*extras)) if extras else None

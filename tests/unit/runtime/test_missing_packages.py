@@ -25,3 +25,11 @@ def test_a_package_without_metadata_counts(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(extras, "version", unknown)
     assert extras.missing_of("gates") == []
+
+
+def test_what_python_no_longer_brings_is_explained() -> None:
+    """Spark 3.5 imports distutils, which ended with Python 3.11."""
+    error = extras.explain_missing(
+        ModuleNotFoundError("No module named 'distutils'", name="distutils.version")
+    )
+    assert "Python 3.12 and newer do not bring it; install setuptools" in str(error)
