@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from lakeaudit.keys import uri_of
-from lakeaudit.kinds import NO_LIVE_LOOKS
+from lakeaudit.kinds import COVERAGE_LOST, NO_LIVE_LOOKS
 
 UNKNOWN = "\u2014"
 """Placeholder for an unknown value; it never means zero, and never means that all is well."""
@@ -342,9 +342,15 @@ def side_label(side: str) -> str:
 
 
 def cause(row: Mapping[str, Any]) -> str:
-    """Return cause, actor and time from a row of findings or of the ledger; empty if the cause is not known."""
+    """Return cause, actor and time from a row of findings or of the ledger; empty if the cause is not known.
+
+    The time of lost coverage is that of the last audit which judged the table.
+    """
     if not row["cause"]:
         return ""
+    if row.get("kind") == COVERAGE_LOST:
+        judged = f"; last judged at {second(row['cause_at'])}" if row["cause_at"] else ""
+        return f"{row['cause']}{judged}"
     by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
     at = f", at {second(row['cause_at'])}" if row["cause_at"] else ""
     return f"{row['cause']}{by}{at}"

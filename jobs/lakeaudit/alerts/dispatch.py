@@ -12,9 +12,9 @@ import pyarrow as pa
 from lakeaudit.alerts import message_text, posts
 from lakeaudit.alerts.decide import DUE, FAILED_TO_SEND, SENT
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel
+from lakeaudit.alerts.lake_now import LakeNow
 from lakeaudit.alerts.new_notices import new_notices
 from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext
-from lakeaudit.alerts.posts import LakeNow
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Row
 from lakeaudit.results.summaries.change_summary import by_severity, open_kinds

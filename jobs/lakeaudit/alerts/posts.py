@@ -4,30 +4,23 @@ A chat, a topic and a webhook get one message of all notices. A channel that kee
 incident. An Alertmanager gets an alert for each table, kind and severity.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 from lakeaudit.alerts import message_text, storm_text, webhook
-from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TEST, TROUBLE, any_concerns
+from lakeaudit.alerts.alertmanager_alerts import alerts_of
+from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TROUBLE, any_concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
-from lakeaudit.config import Alert
-from lakeaudit.formatting import count, visible
-from lakeaudit.json_documents import PostedAlert, WebhookContent
+from lakeaudit.alerts.lake_now import LakeNow
+from lakeaudit.formatting import visible
+from lakeaudit.json_documents import PostedAlert
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.read import Row
-from lakeaudit.results.summaries.change_summary import KindsOpen, by_severity
 
 Form = Literal["text", "incidents", "json", "alerts"]
 """The form of a channel's messages: one text, a text for each incident, one JSON document, or alerts."""
-
-HOLDS_FOR = timedelta(days=7)
-"""Shortest time that Alertmanager shows an alert without an update: audits send only changes."""
-
-TEST_HOLDS_FOR = timedelta(minutes=5)
-"""Time that Alertmanager shows an example: long enough for its `group_wait`."""
 
 
 @dataclass(frozen=True)
@@ -41,38 +34,6 @@ class Post:
     key: str
     at: datetime
     alerts: tuple[PostedAlert, ...] = ()
-
-
-@dataclass(frozen=True)
-class LakeNow:
-    """What all messages of a round share.
-
-    Attributes:
-        lake: name of the lake.
-        lake_file: its lake file, as commands name it.
-        words: open discrepancies of the whole lake, and the scope of the last audit.
-        open: open discrepancies by table, kind and severity.
-        earlier: all notices on record, oldest first, with those of this round.
-        at: the time of the round.
-        footer: the last line of texts: where the commands can be run.
-        dashboard: the address of the dashboard; None: there is none.
-    """
-
-    lake: str
-    lake_file: str
-    words: str
-    open: KindsOpen
-    earlier: Sequence[Row]
-    at: datetime
-    footer: str = ""
-    dashboard: str | None = None
-    routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
-    """The routes of each receiver."""
-
-    @cached_property
-    def by_severity(self) -> Mapping[str | None, Mapping[str, int]]:
-        """Return the number of open discrepancies by table and severity."""
-        return by_severity(self.open)
 
 
 def post_in(form: Form, rows: Sequence[Row], now: LakeNow) -> Post:
@@ -106,7 +67,7 @@ def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
     groups = _groups(rows, now)
     post = _post(_texts(groups, now)[0], "", rows, groups, now)
     earlier = _by_subject(now.earlier)
-    alerts = [alert for group in groups for alert in _alerts(group[-1], earlier[_subject(group[-1])], now)]
+    alerts = [alert for group in groups for alert in alerts_of(group[-1], earlier[_subject(group[-1])], now)]
     return replace(post, alerts=tuple(alerts))
 
 
@@ -198,62 +159,3 @@ def _by_subject(rows: Iterable[Row]) -> dict[tuple[str, bool, str | None], list[
 def _subject(row: Row) -> tuple[str, bool, str | None]:
     """Return receiver and table of a notice; or that it is about the audit itself."""
     return row["receiver"], row["kind"] in OF_AUDIT, row["table_name"]
-
-
-def _alerts(row: Row, same: Sequence[Row], now: LakeNow) -> Iterator[PostedAlert]:
-    """Yield the alerts of one table, or of the audit: those that hold now, and those that held before and ended.
-
-    `same` are all notices of this receiver about the same table, or about the audit.
-    """
-    content = webhook.stored_content(row)
-    if row["kind"] in OF_AUDIT:
-        holding = {} if row["kind"] == RECOVERED else {(row["kind"], row["severity"]): 1}
-    else:
-        routes = now.routes.get(row["receiver"], ())
-        holding = {
-            each: number for each, number in now.open.get(row["table_name"], {}).items()
-            if any_concerns(routes, row["table_name"], {each[1]: number})
-        }  # fmt: skip
-    repeats = [2 * route.repeat for route in now.routes.get(row["receiver"], ()) if route.repeat]
-    holds_for = TEST_HOLDS_FOR if row["kind"] == TEST else max([HOLDS_FOR, *repeats])
-    for (kind, severity), number in holding.items():
-        yield _alert(row, content, kind, severity, number, now, now.at + holds_for)
-    for kind, severity in _reported(same) - holding.keys():
-        yield _alert(row, content, kind, severity, 0, now, now.at)
-
-
-def _reported(same: Sequence[Row]) -> set[tuple[str, str]]:
-    """Return the kinds and severities of all alerts about a table, or about the audit."""
-    if same[-1]["kind"] in OF_AUDIT:
-        return {(each["kind"], each["severity"]) for each in same if each["kind"] != RECOVERED}
-    contents = [content for each in same if (content := webhook.stored_content(each)) is not None]
-    return {(change["kind"], change["severity"]) for content in contents for change in content["changes"]}
-
-
-def _alert(
-    row: Row,
-    content: WebhookContent | None,
-    kind: str,
-    severity: str,
-    number: int,
-    now: LakeNow,
-    ends: datetime,
-) -> PostedAlert:
-    labels = {"alertname": "lakeaudit", "lake": now.lake, "kind": kind, "severity": severity}
-    about = {"table": row["table_name"], "owner": row.get("owner")}
-    labels |= {name: visible(value) for name, value in about.items() if value}
-    labels["about"] = "audit" if row["kind"] in OF_AUDIT else "table" if row["table_name"] else "source"
-    where = f" in {visible(row['table_name'])}" if row["table_name"] else ""
-    named = row["message"].partition("\n")[0]
-    summary = (
-        named if row["kind"] in (*OF_AUDIT, TEST) else f"{count(number)} {kind.replace('_', ' ')}{where}"
-    )
-    alert: PostedAlert = {
-        "labels": labels,
-        "annotations": {"summary": f"lakeaudit {now.lake}: {summary}", "description": row["message"]},
-        "startsAt": now.at.isoformat(),
-        "endsAt": ends.isoformat(),
-    }
-    if content is not None and content["page"]:
-        alert["generatorURL"] = content["page"]
-    return alert

@@ -13,6 +13,7 @@ from lakeaudit.formatting import amounts, count, number, second
 from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
 from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import Recovery, losses
 
 MOST_GROUPS = MOST_SECTIONS - 3
 """Number of groups in one message: it may have a section about the audit, mass losses, and other groups, too."""
@@ -83,12 +84,25 @@ class Group:
             numbers.update(part.change["recoverable"])
         return numbers
 
-    def until(self) -> str | None:
-        """Return when the first recoverable file expires."""
-        return min((at for part in self.parts if (at := part.change["recoverable_until"])), default=None)
+    def recovery(self) -> Recovery:
+        """Return how many of the discrepancies are recoverable, and until when."""
+        return Recovery.of_sums([row for part in self.parts for row in _answers(part.change)])
 
     def since(self) -> str | None:
         return min((at for part in self.parts if (at := part.change["since"])), default=None)
+
+
+def _answers(change: WebhookChange) -> Iterator[Row]:
+    """Yield a row for each answer of `recoverable`, with the number of discrepancies."""
+    until = change["recoverable_until"]
+    of = {
+        "kind": change["kind"],
+        "recoverable_until": datetime.fromisoformat(until) if until else None,
+    }
+    unanswered = change["discrepancies"] - sum(change["recoverable"].values())
+    for answer, many in [*change["recoverable"].items(), (None, unanswered)]:
+        if many > 0:
+            yield of | {"recoverable": answer, "findings": many}
 
 
 def groups_of(contents: Iterable[tuple[Row, WebhookContent]]) -> list[Group]:
@@ -145,10 +159,11 @@ def _extent(group: Group) -> str:
 
 
 def _stake_in_short(group: Group) -> str:
-    rows, until = group.sum_of("rows"), group.until()
-    known = [number(rows, "row")] if rows and not group.over else []
-    known += [f"recoverable until {_second(until)}"] if until and not group.over else []
-    return "".join(f", {each}" for each in known)
+    if group.over:
+        return ""
+    rows, recovery = group.sum_of("rows"), group.recovery()
+    known = [number(rows, "row") if rows else "", losses(recovery) if recovery.restorable else ""]
+    return "".join(f", {each}" for each in known if each)
 
 
 def _more(groups: Sequence[Group], shown: int) -> str:
@@ -165,34 +180,44 @@ def sections(groups: Sequence[Group], lake_file: str, dashboard: str | None) -> 
     return [*texts, *filter(None, ["\n".join(filter(None, (more if left else "", page)))])]
 
 
+def change_text(change: WebhookChange, table: str | None, owner: str | None) -> str:
+    """Return the text of one change, with its own commands."""
+    group = Group((Part(table, owner, change),))
+    lines = [f"{_beginning(group)}{f' in {tame(table)}' if table else ''}", *_meaning(group)]
+    lines += [f"  owner: {tame(owner)}"] if owner else []
+    commands = change["commands"]
+    named = (
+        ("more", commands["show"]), (PLAN_LABEL, commands["repair"]),
+        ("recover", commands["recover"]), ("do", change["advice"]),
+    )  # fmt: skip
+    return "\n".join([*lines, *(f"  {label}: {words}" for label, words in named if words)])
+
+
 def _section(group: Group, lake_file: str) -> Iterator[str]:
     yield f"{_beginning(group)}{_extent(group)}"
-    kind = group.one["kind"]
-    if group.over:
-        yield f"  {ending_text(kind, group.one['resolution'], _stake(group))}"
-    else:
-        yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
-        yield f"  {'not judged' if _is_blind(group) else 'at stake'}: {_stake(group)}"
-        cause = group.one["cause"]
-        since = f"since {_second(at)}; " if (at := group.since()) else ""
-        yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
-        yield from _recovery(group)
+    yield from _meaning(group)
     yield from (f"  {line}" for line in _owners(group))
     if not group.over:
         yield from _commands(group, lake_file)
 
 
+def _meaning(group: Group) -> Iterator[str]:
+    """Yield what the kind means, and what is at stake, since when, why, and until when it is recoverable."""
+    kind = group.one["kind"]
+    if group.over:
+        yield f"  {ending_text(kind, group.one['resolution'], _stake(group))}"
+        return
+    yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
+    yield f"  {'not judged' if _is_blind(group) else 'at stake'}: {_stake(group)}"
+    cause = group.one["cause"]
+    since = f"since {_second(at)}; " if (at := group.since()) else ""
+    yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
+    if recoverable := losses(group.recovery()):
+        yield f"  {recoverable}"
+
+
 def _stake(group: Group) -> str:
     return amounts(group.sum_of("files"), group.sum_of("rows"), group.sum_of("bytes"))
-
-
-def _recovery(group: Group) -> Iterator[str]:
-    answers = group.recoverable()
-    if not answers:
-        return
-    until = f", the first until {_second(at)}" if (at := group.until()) else ""
-    unknown = f"; not known: {count(answers['unknown'])}" if answers["unknown"] else ""
-    yield f"  recoverable: {count(answers['yes'])} of {count(answers.total())}{until}{unknown}"
 
 
 def _owners(group: Group) -> Iterator[str]:

@@ -66,12 +66,12 @@ class LostTable:
 
     @property
     def explanation(self) -> str:
-        """Return what the audit cannot see, since when, and why."""
+        """Return when an audit last judged the table, what audits cannot see, and why."""
         axes: dict[str, list[str]] = {}
         for row in _ordered(self.rows):
             axes.setdefault(row["reason"] or "", []).append(_PROBLEMS.get(row["axis"], str(row["axis"])))
         hidden = "; ".join(", ".join(names) + (f" ({why})" if why else "") for why, names in axes.items())
-        return f"audits cannot see since {second(self.since)}: {hidden}"
+        return f"an audit last judged the table at {second(self.since)}; audits cannot see: {hidden}"
 
 
 def with_lost_coverage(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from lakeaudit.alerts import posts
 from lakeaudit.alerts.decide import TEST, Notice
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel
+from lakeaudit.alerts.lake_now import LakeNow
 from lakeaudit.alerts.notice_rows import AlertContext, rows_of
-from lakeaudit.alerts.posts import LakeNow
 from lakeaudit.config import Alert
 from lakeaudit.errors import BadInput
 from lakeaudit.results.read import Row

@@ -87,7 +87,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
     (post,) = caught.posts
     assert post["title"] == (
         "lakeaudit shop: CRITICAL: 7 dropped in 7 tables of 2 owners, 350 rows, "
-        "recoverable until 2026-11-26 12:00:00Z (and 1 more)"
+        "recoverable: 7 of 7, until 2026-11-26 12:00:00Z (and 1 more)"
     )
     sections = post["message"].split("\n\n")
     assert sections[0].splitlines() == [
@@ -95,7 +95,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  the table lists the file, but storage has no current object for it",
         "  at stake: 7 files, 350 rows, 28.0 KiB",
         "  since 2026-11-21 12:00:00Z; cause: expired by a lifecycle rule",
-        "  recoverable: 7 of 7, the first until 2026-11-26 12:00:00Z",
+        "  recoverable: 7 of 7, until 2026-11-26 12:00:00Z",
         "  owner sales: t0, t1, t2",
         "  owner finance: t3, t4",
         "  without owner: t5, t6",
@@ -146,7 +146,7 @@ def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: P
     cause = "no storage source could be read (s3://inventories: no complete report)"
     blind = [
         finding("coverage_lost", table, table_name=table, axis="coverage", subject_type="table", severity="error",
-                cause=cause, cause_at=NOON, files=9)
+                cause=cause, cause_at=NOON - 9 * HOUR, files=9)
         for table in TABLES
     ]  # fmt: skip
     nights.publish(*((row, "opened") for row in blind))
@@ -187,6 +187,44 @@ def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: P
     assert {alert.get("generatorURL") for alert in opened} >= {"https://lake.example/x/table?table=t0"}
     ends = {alert["labels"]["kind"]: alert["endsAt"] > alert["startsAt"] for alert in closed}
     assert ends == {"dropped": False, "uncommitted": True}
+
+
+def test_an_alert_has_the_text_of_its_own_kind(tmp_path: Path, caught: Catcher) -> None:
+    """The newest message reports that another discrepancy of the table is over."""
+    nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
+    stray = finding("uncommitted", "t0/x", table_name="t0")
+    nights.publish((loss("t0"), "opened"), (stray, "opened"))
+    nights.publish((loss("t0"), "still"), (stray, "resolved"))
+    texts = [
+        {alert["labels"]["kind"]: alert["annotations"]["description"] for alert in post}
+        for post in caught.posts
+    ]
+    assert texts[1]["dropped"] == texts[0]["dropped"]
+    assert texts[0]["dropped"].splitlines()[:3] == [
+        "CRITICAL: 1 dropped in t0",
+        "  the table lists the file, but storage has no current object for it",
+        "  at stake: 1 file, 50 rows, 4.0 KiB",
+    ]
+    assert "uncommitted" not in texts[0]["dropped"]
+    assert texts[1]["uncommitted"].startswith("RESOLVED: 1 uncommitted in t0\n")
+
+
+def test_a_new_owner_ends_the_alert_of_the_old_one_in_the_next_round(tmp_path: Path, caught: Catcher) -> None:
+    nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
+    nights.publish((loss("t0"), "opened"))
+    tables = [{"name": t, "location": f"s3://lake/{t}", "manifests": [{"kind": "delta"}]} for t in TABLES]
+    route = {"kind": "alertmanager", "url_env": "TO"}
+    owners = [{"match": "t0", "owner": "finance"}]
+    nights.file = lake_file(tmp_path, nights.place, tables=tables, alerts=[route], owners=owners)
+    nights.publish((loss("t0"), "still"))
+    first, second = caught.posts
+    ends = [
+        {alert["labels"]["owner"]: alert["endsAt"] > alert["startsAt"] for alert in post}
+        for post in (first, second)
+    ]
+    assert ends == [{"sales": True}, {"sales": False, "finance": True}]
+    nights.publish((loss("t0"), "still"))
+    assert len(caught.posts) == 2
 
 
 def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:

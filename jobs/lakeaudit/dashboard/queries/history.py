@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.table import Change, of_table
-from lakeaudit.kinds import rank
+from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import Judged, judged
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, moment
@@ -100,7 +100,8 @@ def kind_times(results: Results, table: str | None, period: Period) -> tuple[Kin
     ended = (
         f"state = 'resolved' AND resolved_at >= {moment(period.begin)} AND resolved_at < {moment(period.end)}"
     )
-    dated = f"{opened} AND cause_at <= opened_at"
+    # `cause_at` of lost coverage is the time of the last audit that judged the table
+    dated = f"{opened} AND cause_at <= opened_at AND kind <> '{COVERAGE_LOST}'"
     sql = f"""SELECT kind, severity, count(*) FILTER (WHERE {opened}) AS opened,
             {_times("cause_at", "opened_at", dated, "detect")}, {_times("opened_at", "resolved_at", ended, "resolve")}
         FROM discrepancies WHERE {of_table(table)} AND opened_at IS NOT NULL AND (({opened}) OR ({ended}))

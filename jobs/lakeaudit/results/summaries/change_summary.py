@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.advice.next_steps import LOST_LOG, STALE_POINTER
-from lakeaudit.kinds import WHOLE_PARTITION
+from lakeaudit.kinds import COVERAGE_LOST, WHOLE_PARTITION
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 
@@ -191,9 +191,10 @@ def _ids(changed: pa.Table) -> Mapping[tuple[Any, ...], tuple[str, ...]]:
 
 
 def _since(changed: pa.Table) -> pa.ChunkedArray:
-    is_over = pc.equal(changed["transition"], "resolved")
+    # lost coverage states when its table was last judged, and not when the evidence was lost
+    no_cause = pc.or_(pc.equal(changed["transition"], "resolved"), pc.equal(changed["kind"], COVERAGE_LOST))
     caused_at = pc.coalesce(changed["cause_at"], changed["first_seen_at"])
-    return pc.if_else(is_over, changed["first_seen_at"], caused_at)
+    return pc.if_else(no_cause, changed["first_seen_at"], caused_at)
 
 
 def _restorable_row(changed: pa.Table) -> pa.ChunkedArray:
