@@ -11,6 +11,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
 from lakeaudit.alerts.posts import Form, Post
+from lakeaudit.alerts.receiver_text import ReceiverText, receiver_text
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert, WebhookAlert
 from lakeaudit.errors import AuditError
 from lakeaudit.runtime.connections.aws import Clients
@@ -33,6 +34,9 @@ _NOTE_LIMIT = 25_000
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
+
+_SNS = ReceiverText(200_000, size=lambda text: len(text.encode()))
+"""SNS messages (API reference, Publish): at most 256 KiB with subject and attributes."""
 
 _SUCCESS = 2
 """The first digit of a status that states that a message arrived."""
@@ -108,11 +112,16 @@ class AppriseChannel:
 
     def __init__(self, url: str, name: str) -> None:
         self._apprise = _apprise()
-        if self._apprise.Apprise.instantiate(url, suppress_exceptions=True) is None:
+        account = self._apprise.Apprise.instantiate(url, suppress_exceptions=True)
+        if account is None:
             raise CannotDeliver(f"the variable {name} holds no address that Apprise knows")
         self._url = url
         self._name = name
         self._scheme = url.partition("://")[0].lower()
+        has_blocks = bool(getattr(account, "use_blocks", False))
+        self._text = receiver_text(
+            self._scheme, body=account.body_maxlen, title=account.title_maxlen, has_blocks=has_blocks
+        )
         self.form: Form = "incidents" if self._scheme in INCIDENTS else "text"
 
     def send(self, post: Post) -> None:
@@ -125,7 +134,8 @@ class AppriseChannel:
         asset = self._apprise.AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
         apprise = self._apprise.Apprise(asset=asset)
         apprise.add(self._keyed(post.key) if self.form == "incidents" else self._url)
-        if not apprise.notify(post.body, post.title, kind, body_format="text"):
+        title, body = self._text.fit(post.title, post.body, post.rest)
+        if not apprise.notify(body, title, kind, body_format="text"):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
     def _keyed(self, key: str) -> str:
@@ -158,7 +168,8 @@ class SnsChannel:
         subject = post.title.encode("ascii", "replace").decode()[:_NAME_LIMIT]
         try:
             sns = self._clients.sns(self._topic.split(":")[3])
-            sns.publish(TopicArn=self._topic, Subject=subject, Message=post.body)
+            _, body = _SNS.fit(post.title, post.body, post.rest)
+            sns.publish(TopicArn=self._topic, Subject=subject, Message=body)
         except (ClientError, BotoCoreError, IndexError) as error:
             what = explain(error)[0] if isinstance(error, ClientError | BotoCoreError) else "not a topic ARN"
             raise CannotDeliver(f"SNS refused: {what}") from error

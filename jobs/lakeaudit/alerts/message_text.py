@@ -95,11 +95,20 @@ def headline(notice: Notice) -> str:
         return f"{first}{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
     first = _FIRST_WORDS.get(notice.kind, "")
     worst = [change for change in notice.bad if change.severity == notice.severity]
-    rest = sum(change.number for change in notice.bad) - sum(change.number for change in worst)
-    less = f" and {count(rest)} less severe" if rest else ""
+    less = _less_severe([change for change in notice.bad if change.severity != notice.severity])
     if notice.kind == BLIND:
-        return f"{blind_words(notice.severity)}{where}{less}{because(blind_cause(notice))}"
+        others = [change for change in worst if change.kind != COVERAGE_LOST]
+        also = f", {_number(others)}" if others else ""
+        return f"{blind_words(notice.severity)}{also}{less}{where}{because(blind_cause(notice))}"
     return f"{first}{notice.severity.upper()}: {_number(worst)}{less}{where}"
+
+
+def _less_severe(changes: Sequence[Change]) -> str:
+    """Return how many others there are; lost coverage is named, since it hides other losses."""
+    if not changes:
+        return ""
+    blind = " (coverage lost)" if any(change.kind == COVERAGE_LOST for change in changes) else ""
+    return f" and {count(sum(change.number for change in changes))} less severe{blind}"
 
 
 def blind_words(severity: str) -> str:

@@ -9,6 +9,7 @@ from lakeaudit.alerts import message_text, webhook
 from lakeaudit.alerts.decide import BOOKKEEPING, DUE, Notice
 from lakeaudit.alerts.incidents import fingerprints
 from lakeaudit.alerts.message_text import Wording
+from lakeaudit.alerts.redaction import redacted
 from lakeaudit.config import Alert, Lake
 from lakeaudit.keys import digest
 from lakeaudit.results.read import Results, Row
@@ -66,6 +67,7 @@ def _row(
     context: AlertContext, run_id: str, notice: Notice, fingerprint: str, at: datetime, part_of_id: str
 ) -> Row:
     redact = any(route.redact for route in context.routes(notice.receiver))
+    notice = redacted(notice, keys=redact)
     reach, dashboard = context.clients.endpoint, context.lake.dashboard_url
     wording = Wording(context.lake_file, run_id, redact, reach, dashboard)
     about = notice.fingerprint(context.lake.name)

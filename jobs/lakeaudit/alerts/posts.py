@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.alerts import message_text, storm_text, webhook
 from lakeaudit.alerts.alertmanager_alerts import alerts_of
 from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TROUBLE, any_concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.alerts.lake_now import LakeNow
+from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.formatting import visible
 from lakeaudit.json_documents import PostedAlert
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
@@ -25,7 +27,11 @@ Form = Literal["text", "incidents", "json", "alerts"]
 
 @dataclass(frozen=True)
 class Post:
-    """One message. `key` identifies its incident and is the same in every run; `alerts` are those of Alertmanager."""
+    """One message.
+
+    `key` identifies its incident and is the same in every run; `alerts` are those of Alertmanager. `rest` states where
+    to read what a receiver has no room for.
+    """
 
     title: str
     body: str
@@ -34,6 +40,7 @@ class Post:
     key: str
     at: datetime
     alerts: tuple[PostedAlert, ...] = ()
+    rest: str = ""
 
 
 def post_in(form: Form, rows: Sequence[Row], now: LakeNow) -> Post:
@@ -73,7 +80,11 @@ def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
 
 def _post(title: str, body: str, rows: Sequence[Row], groups: Sequence[Sequence[Row]], now: LakeNow) -> Post:
     worst = groups[0][-1]
-    return Post(title, body, worst["severity"], _is_over(rows, now), worst["fingerprint"], now.at)
+    rest = (
+        lake_address(now.dashboard) if now.dashboard else f"lakeaudit discrepancies {operand(now.lake_file)}"
+    )
+    over = _is_over(rows, now)
+    return Post(title, body, worst["severity"], over, worst["fingerprint"], now.at, rest=rest)
 
 
 def _is_over(rows: Sequence[Row], now: LakeNow) -> bool:

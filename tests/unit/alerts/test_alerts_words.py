@@ -22,6 +22,9 @@ def notice(*changes: Change, **given: object) -> Notice:
     return replace(made, **given)  # type: ignore[arg-type]
 
 
+BLIND = Change("sales.orders", "opened", "coverage_lost", "error", 1, cause="the report is gone")
+STALE = Change("sales.orders", "opened", "stale_pointer", "error", 2)
+STRAY = Change("sales.orders", "opened", "uncommitted", "warning", 1)
 HEADLINES = [
     (notice(LOST), "CRITICAL: 12 dropped in sales.orders"),
     (notice(LOST, replace(LOST, kind="size_mismatch", number=1)),
@@ -35,6 +38,12 @@ HEADLINES = [
     (notice(replace(LOST, transition="resolved", resolution="reference_removed"), over=True),
      "CLOSED, NOT RESTORED: 12 dropped in sales.orders"),
     (notice(LOST, kind="mass_loss"), "MASS LOSS: CRITICAL: 12 dropped in sales.orders"),
+    (notice(BLIND, STALE, kind="coverage_lost"),
+     "COVERAGE LOST (error), 2 stale pointer in sales.orders: the report is gone"),
+    (notice(BLIND, STRAY, kind="coverage_lost"),
+     "COVERAGE LOST (error) and 1 less severe in sales.orders: the report is gone"),
+    (notice(LOST, BLIND, STALE),
+     "CRITICAL: 12 dropped and 3 less severe (coverage lost) in sales.orders"),
     (notice(replace(LOST, transition="open"), kind="still_open"), "STILL OPEN: CRITICAL: 12 dropped in sales.orders"),
     (notice(LOST, table=None), "CRITICAL: 12 dropped"),
     (notice(kind="audit_failed", table=None), "the audit failed"),
