@@ -97,7 +97,9 @@ def answer(
     live.
     """
     with progress.stage("read the list") as log:
-        named = duck.hold(con, named_keys(con, question.listed, context.clients.names, question.relative_to))
+        roots = {table.location for table in lake.tables}
+        given = named_keys(con, question.listed, context.clients.names, question.relative_to, roots)
+        named = duck.hold(con, given)
         keys = duck.hold(con, distinct_keys(con, named))
         log.note(objects=duck.count_of(keys))
     with progress.stage("read the tables") as log:

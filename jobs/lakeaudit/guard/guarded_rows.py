@@ -85,7 +85,8 @@ def _references(con: Connection, claims: Relation, retention: Mapping[str, timed
     live, history = "FILTER (state = 'live')", "FILTER (state = 'history')"
     sql = f"""
         SELECT bucket, key, arg_max(table_name, own_root) {live} AS r_live_table,
-            max(own_root) {live} AS r_live_here, arg_max(category, own_root) {live} AS r_category,
+            max(own_root) {live} AS r_live_here,
+            coalesce(arg_max(category, own_root) {live}, min(category) {history}) AS r_category,
             arg_max(records, own_root) {live} AS r_records, arg_max(table_version, own_root) {live} AS r_version,
             min(table_name) {history} AS r_history_table, max(removed_at + retention) {history} AS r_until,
             coalesce(bool_or(state = 'gone'), false) AS r_gone

@@ -1,6 +1,6 @@
 """Read which of many keys the newest states of all tables list: one pass over the manifests, joined with the list."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -84,12 +84,41 @@ def read_references(
     longest = longest_commits(engine, [each.claims for each in own.reads], holding, context.clients)
     others = other_listers(lake, holding, context.clients)
     own = replace(own, longest=longest, doubts=(*own.doubts, *_unknown_listers(lake, others)))
-    if not others.tables:
-        return own
-    beside = _Pass(lake.model_copy(update={"tables": others.tables}), engine, context, con, keys).run()
-    claims = duck.union(con, [own.claims, beside.claims])
-    reads, doubts = (*own.reads, *beside.reads), (*own.doubts, *beside.doubts)
-    return replace(own, reads=reads, claims=claims, doubts=doubts)
+    if others.tables:
+        beside = _Pass(lake.model_copy(update={"tables": others.tables}), engine, context, con, keys).run()
+        claims = duck.union(con, [own.claims, beside.claims])
+        reads, doubts = (*own.reads, *beside.reads), (*own.doubts, *beside.doubts)
+        own = replace(own, reads=reads, claims=claims, doubts=doubts)
+    logs = _needed_logs(con, own.reads, keys, [table.name for table in (*holding, *others.tables)])
+    return replace(own, claims=duck.union(con, [own.claims, logs]))
+
+
+def _needed_logs(
+    con: Connection, reads: Sequence[ManifestRead], keys: Relation, names: Iterable[str]
+) -> Relation:
+    """Return CLAIM rows of the listed keys that are files of logs from which these tables' newest states are read."""
+    rows = [
+        (each.claims.info.id, each.kind, name, *file.place, each.claims.states[name].version)
+        for each in reads
+        for name in each.tables.keys() & {*names}
+        if (needed := each.claims.states[name].needed_log) is not None
+        for file in needed()
+    ]
+    needed = duck.small(_NEEDED_LOG, rows)
+    listed = duck.query(
+        con, "SELECT needed.* FROM needed SEMI JOIN keys USING (bucket, key)", needed=needed, keys=keys
+    )
+    given = {"state": "'live'", "certain": "true", "category": "'log'", "own_root": "true"}
+    missing = {name: "NULL" for name in CLAIM.names if name not in (*given, *_NEEDED_LOG.names)}
+    return duck.hold(con, duck.conform(con, listed, CLAIM, given | missing))
+
+
+_NEEDED_LOG = pa.schema(
+    [
+        *((name, pa.string()) for name in ("source", "manifest_kind", "table_name", "bucket", "key")),
+        ("table_version", pa.int64()),
+    ]
+)
 
 
 def _tables_around(lake: Lake, con: Connection, keys: Relation) -> list[Table]:

@@ -21,10 +21,11 @@ def objects(
     encoded: bool = False,
     aliases: Aliases = (),
     below: tuple[Location, ...] = (),
+    roots: tuple[Location, ...] = (),
 ) -> Objects:
     with task_connection() as con:
         listed = duck.small(LISTED, [(1, text, bucket, encoded, None)])
-        rows = duck.rows_of(named_keys(con, listed, aliases, below))
+        rows = duck.rows_of(named_keys(con, listed, aliases, below, roots))
     return {(row["bucket"], row["key"], row["fault"]) for row in rows}
 
 
@@ -55,6 +56,39 @@ SPELLINGS = {
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_a_line_may_name_these_objects(text: str) -> None:
     assert {f"{bucket} {key}" for bucket, key, fault in objects(text) if fault is None} == SPELLINGS[text]
+
+
+ROOTS = (Location("b", "wh/t"), Location("c@acct", "wh/u"), Location("", "data/v"))
+OTHER_FORMS = {
+    "a key of the bucket": ("wh/t/x", {"b wh/t/x"}),
+    "a key of the container": ("wh/u/x", {"c@acct wh/u/x"}),
+    "a path in the file system of the cleaner": ("/wh//t/x", {"b wh/t/x"}),
+    "a path on the local disk": ("/data/v/x", {" data/v/x"}),
+    "a path outside of all tables": ("/tmp/x", {" tmp/x"}),
+    "the bucket in the path": ("https://s3.eu-central-1.amazonaws.com/b/wh/t/x", {"b wh/t/x"}),
+    "a server of another vendor": ("http://127.0.0.1:9000/b/wh/t/a%20b", {"b wh/t/a%20b", "b wh/t/a b"}),
+    "the bucket in the host": ("https://b.s3.amazonaws.com/wh/t/x", {"b wh/t/x"}),
+    "the scheme of another vendor": ("oss://b/wh/t/x", {"b wh/t/x"}),
+    "the container in the path": ("abfss://acct.dfs.core.windows.net/c/wh/u/x", {"c@acct wh/u/x"}),
+    "the container by HTTPS": ("https://acct.blob.core.windows.net/c/wh/u/x", {"c@acct wh/u/x"}),
+    "the container without its account": ("az://c/wh/u/x", {"c@acct wh/u/x"}),
+    "the container of another account": (
+        "https://other.blob.core.windows.net/c/wh/u/x", {"https://other.blob.core.windows.net c/wh/u/x"},
+    ),
+    "another file system": ("hdfs://b/wh/t/x", {"hdfs://b wh/t/x"}),
+    "backslashes": ("s3://b/wh/t\\d=1\\x", {"b wh/t\\d=1\\x", "b wh/t/d=1/x"}),
+    "backslashes in a key of the bucket": ("wh\\t\\x", {"b wh/t/x"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_a_line_that_does_not_name_its_store_names_objects_of_tables(name: str) -> None:
+    text, found = OTHER_FORMS[name]
+    assert {f"{bucket} {key}" for bucket, key, fault in objects(text, roots=ROOTS) if fault is None} == found
+
+
+def test_a_relative_path_in_no_table_has_a_fault() -> None:
+    assert {fault for _, _, fault in objects("x/part-0.parquet", roots=ROOTS)} == {NO_TABLE}
 
 
 FAULTS = {

@@ -32,6 +32,9 @@ STATUS: dict[str, tuple[dict[str, Any], str]] = {
     "a metadata file that is needed": ({**LIVE, "r_category": "log"}, "live"),
     "a statistics file": ({**LIVE, "r_category": "statistics"}, "referenced"),
     "live in a clone elsewhere": ({**LIVE, "r_live_here": False}, "referenced"),
+    "statistics that the metadata still names": (
+        {"r_history_table": "t", "r_category": "statistics"}, "referenced",
+    ),
     "promised": ({"r_history_table": "t"}, "promised"),
     "promised, and no owner": ({"r_history_table": "u", "owner": None}, "promised"),
     "no such object": ({"presence": "absent"}, "absent"),
@@ -52,6 +55,9 @@ STATUS: dict[str, tuple[dict[str, Any], str]] = {
     "one request wrote it": ({"modified_at": NOW - 3.5 * DAY}, "free"),
     "unknown whether by parts": ({"modified_at": NOW - 3.5 * DAY, "by_parts": None}, "being_written"),
     "a commit took longer": ({"modified_at": NOW - 5 * DAY, "o_longest": 6 * DAY}, "being_written"),
+    "young, and a table is unreadable": ({"modified_at": NOW - DAY, "r_unknown": "x"}, "being_written"),
+    "young metadata that no version lists yet": ({"modified_at": NOW - DAY, "name_category": "other"}, "being_written"),
+    "young, and no owner": ({"modified_at": NOW - DAY, "owner": None}, "unknown"),
     "written in the future": ({"modified_at": NOW + DAY}, "being_written"),
 }  # fmt: skip
 

@@ -1,0 +1,51 @@
+"""Answers of `lakeaudit guard` about the lines of a delete list, and the files that tests put into such lists."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeaudit.commands.guard import Request, run
+from lakeaudit.commands.status import CommandResult
+from lakeaudit.config import Lake
+from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.backdate import backdate
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+MONTH = timedelta(days=30)
+DATA = b"PAR1 a file PAR1"
+
+
+def put(s3: "S3Client", bucket: str, key: str, age: timedelta = MONTH, body: bytes = DATA) -> str:
+    """Put an object that was written so long ago; return its URI."""
+    s3.put_object(Bucket=bucket, Key=key, Body=body)
+    backdate(bucket, key, datetime.now(UTC) - age)
+    return f"s3://{bucket}/{key}"
+
+
+class Answers(dict[str, str]):
+    """The status by text of the list; `result` is the result of the command."""
+
+    result: CommandResult
+    rows: dict[str, dict[str, object]]
+
+
+def guard(lake: Lake, folder: Path, lines: Sequence[str] | str, **request: object) -> Answers:
+    """Answer for these lines, or for the list of that name or location."""
+    if isinstance(lines, str):
+        name = lines
+    else:
+        file = folder / "delete.txt"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        name = str(file)
+    out = StringIO()
+    given = Request(name, format="jsonl", **request)  # type: ignore[arg-type]
+    result = run(given, lake, clock=lambda: datetime.now(UTC), progress=SilentProgress(), out=out)
+    rows = [json.loads(line) for line in out.getvalue().splitlines()]
+    answers = Answers({row["text"]: row["status"] for row in rows})
+    answers.result, answers.rows = result, {row["text"]: row for row in rows}
+    return answers
