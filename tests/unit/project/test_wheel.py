@@ -91,7 +91,6 @@ def test_the_command_starts_from_the_zip(wheel: Path, python: Path, tmp_path: Pa
 
 
 BROUGHT_ALONG = {
-    "botocore",
     "py4j",
     "numpy",
     "markupsafe",
