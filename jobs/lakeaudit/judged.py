@@ -5,7 +5,8 @@ judged, and a later storage snapshot can judge it; undecided and uncovered files
 Rows are those of the result table `coverage`.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -111,3 +112,22 @@ def judged_share(row: Row) -> float | None:
 def is_part(reason: str) -> bool:
     """Return whether only some partitions of the table were requested."""
     return reason.endswith(PART_REQUESTED) or PART_UNKNOWN in reason
+
+
+def is_other_part(reason: str, requested: Collection[str]) -> bool:
+    """Return whether a reason names requested partitions that have no file in common with other requested ones.
+
+    Args:
+        reason: the reason of an axis that is partial.
+        requested: URIs of the other partitions; empty: the whole table.
+    """
+    named = _REQUESTED.search(reason)
+    if named is None or PART_UNKNOWN in reason or any(_BETWEEN.search(uri) for uri in requested):
+        return False
+    others = [f"{uri}/" for uri in _BETWEEN.split(named[1])]
+    mine = [f"{uri}/" for uri in requested]
+    return bool(mine) and not any(a.startswith(b) or b.startswith(a) for a in mine for b in others)
+
+
+_BETWEEN = re.compile(r", (?=[a-z0-9]+:/|/)")
+_REQUESTED = re.compile(rf"(?:^|; )only ((?:[a-z0-9]+:/|/).+){re.escape(PART_REQUESTED)}$")

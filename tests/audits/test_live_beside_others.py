@@ -14,7 +14,7 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
-from tests.builders.shop import Shop
+from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
 
 
@@ -74,6 +74,34 @@ def test_several_live_audits_at_once_all_publish(lake: Lake) -> None:
     assert found == {"orders": {"dropped": 1}, "lines": {"dropped": 1}}
     assert open_tables(lake) == {"orders", "lines"}
     assert [run["status"] for run in results_of(lake).runs()] == ["complete"] * 3
+
+
+@pytest.mark.parametrize(
+    ("requested", "meanwhile", "exit_code"),
+    [
+        pytest.param(DAYS[0], DAYS[1], 0, id="another partition"),
+        pytest.param(DAYS[0], DAYS[0], 13, id="the same partition"),
+        pytest.param(DAYS[0], None, 13, id="the whole table"),
+    ],
+)
+def test_audits_of_two_partitions_of_a_table_at_once_all_publish(
+    lake: Lake, requested: str, meanwhile: str | None, exit_code: int
+) -> None:
+    """The lost file is in the first partition."""
+    holder = leased(lake.results, Clients(), "nightly", SilentProgress())
+    holder.__enter__()
+    early = datetime.now(UTC)
+
+    def pause(_: float) -> None:
+        holder.__exit__(None, None, None)
+        parts = (f"day={meanwhile}",) if meanwhile else ()
+        audited(lake, run_id="other", live=True, tables=("orders",), partitions=parts, clock=lambda: early)
+
+    outcome = audited(
+        lake, run_id="waiting", live=True, tables=("orders",), partitions=(f"day={requested}",), pause=pause
+    )
+    assert outcome.exit_code == exit_code
+    assert open_tables(lake) == {"orders"}
 
 
 def test_what_another_audit_has_judged_meanwhile_stays_as_it_is(lake: Lake, aws: Aws) -> None:

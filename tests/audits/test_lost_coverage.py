@@ -10,7 +10,10 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.check import check
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
+from lakeaudit.formatting import second
 from lakeaudit.report.gather import gather
+from lakeaudit.results.summaries import last_judged
+from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.results.summaries.table_answers import Demand
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.schemas import rows_of
@@ -62,6 +65,9 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
     assert blind.summary["coverage_lost"] == 2
     row = ledger(lake)["orders"]
     assert (row["severity"], row["files"], row["cause_at"].isoformat()) == ("error", 8, _iso(first))
+    (change,) = [each for each in changes_of(results_of(lake), "r2") if each.table == "orders"]
+    assert change.since == row["first_seen_at"] > row["cause_at"], "the loss began after the last good audit"
+    assert f"an audit last judged the table at {second(row['cause_at'])}" in row["explanation"]
     place = f"s3://{shop.bucket}/inventories"
     assert "missing and changed files, unused files, duplicates" in row["explanation"]
     assert place in row["cause"]
@@ -72,7 +78,8 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
     assert [row["last_run_id"] for row in ledger(lake).values()] == ["r2", "r2"]
     answers = check(lake, results_of(lake), ["orders"], Demand(timedelta(hours=1)), datetime.now(UTC))
     assert [answer.answer for answer in answers] == ["unknown"]
-    audited(lake, run_id="r4", live=True, tables=("orders",))
+    live = audited(lake, run_id="r4", live=True, tables=("orders",))
+    assert live.summary["coverage_lost"] == 2, "it counts what is open in the lake"
     assert states(lake) == {"events": "open", "orders": "open"}, "a live audit of one table cannot tell"
     shop.take_inventory()
     audited(lake, run_id="r5")
@@ -138,3 +145,52 @@ def test_a_live_audit_of_a_table_that_no_report_covers_is_not_a_baseline(shop: S
     audited(lake, run_id="live", live=True, tables=("orders",))
     audited(lake, run_id="r2")
     assert states(lake) == {}
+
+
+def test_an_expected_gap_of_more_audits_than_are_searched_hides_no_later_loss(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(last_judged, "MOST_RUNS", 2)
+    shop.take_inventory()
+    audited(shop.lake(tmp_path), run_id="r1")
+    lose_report(shop)
+    expected = shop.lake(tmp_path, extra="expect: [{reason: moving, tables: ['*'], refused: could be read}]")
+    for number in range(2, 6):
+        audited(expected, run_id=f"r{number}")
+    assert states(expected) == {}
+    lake = shop.lake(tmp_path)
+    audited(lake, run_id="r6")
+    assert states(lake) == {"events": "open", "orders": "open"}
+
+
+def test_a_renamed_table_stays_blind_under_its_new_name(shop: Shop, tmp_path: Path) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    first = audited(lake, run_id="r1")
+    lose_report(shop)
+    audited(lake, run_id="r2")
+    before = ledger(lake)["orders"]
+    entries = [
+        f"- {{name: {name}, location: 's3://{shop.bucket}/warehouse/{folder}', manifests: [{{kind: delta}}]}}"
+        for name, folder in (("sales", "orders"), ("events", "events"))
+    ]
+    renamed = shop.lake(tmp_path, tables=entries)
+    audited(renamed, run_id="r3")
+    assert states(renamed) == {"events": "open", "orders": "resolved", "sales": "open"}
+    after = ledger(renamed)["sales"]
+    assert (after["cause_at"], after["files"]) == (before["cause_at"], before["files"])
+    assert after["cause_at"].isoformat() == _iso(first)
+    audited(renamed, run_id="r4")
+    assert states(renamed)["sales"] == "open"
+
+
+def test_a_table_that_is_renamed_on_the_night_of_the_loss_is_blind(shop: Shop, tmp_path: Path) -> None:
+    shop.take_inventory()
+    audited(shop.lake(tmp_path), run_id="r1")
+    lose_report(shop)
+    entry = (
+        f"- {{name: sales, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+    )
+    renamed = shop.lake(tmp_path, tables=[entry])
+    audited(renamed, run_id="r2")
+    assert states(renamed) == {"sales": "open"}

@@ -1,6 +1,7 @@
 """Adds a finding for each table that lost coverage: an earlier audit judged it, and this audit cannot."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -12,6 +13,7 @@ from lakeaudit.collect.evidence_gaps import not_ignored, unread_sources
 from lakeaudit.config import Lake, Table
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.absence_ceiling import doubts
+from lakeaudit.findings.unread_sources import first_causes
 from lakeaudit.formatting import second
 from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axis_state, judged_share
 from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, STATE_LOST, STATE_LOST_FROM_ERROR
@@ -137,8 +139,41 @@ class _Earlier:
 
     @cached_property
     def lost_before(self) -> Mapping[str, LastJudged]:
-        """Return the tables whose coverage was lost already."""
-        return known_lost(self.past)
+        """Return the tables whose coverage was lost already, those with another name now under that name, too."""
+        known = known_lost(self.past)
+        renamed = {new: known[old] for new, old in self.former_names.items() if old in known}
+        return renamed | known
+
+    @cached_property
+    def tables(self) -> Sequence[dict[str, Any]]:
+        """Return the rows of all tables that earlier audits had in their scope."""
+        return self.past.tables()
+
+    @cached_property
+    def former_names(self) -> Mapping[str, str]:
+        """Return the last names of tables that the lake file had at the same location and no longer has."""
+        now = {table.location.uri: table.name for table in self.evidence.lake.tables}
+        names = set(now.values())
+        judged = [row for row in self.tables if row["last_audited_at"] and row["table_name"] not in names]
+        return {
+            now[row["location"]]: row["table_name"]
+            for row in sorted(judged, key=lambda row: row["last_audited_at"])
+            if row["location"] in now
+        }
+
+    def judged(self, wanted: AbstractSet[About]) -> dict[About, LastJudged]:
+        """Return the earlier coverage of axes, of renamed tables under their former names."""
+        audited = {row["table_name"]: row["last_audited_at"] for row in self.tables if row["last_audited_at"]}
+        found = last_judged(self.past, self.runs, wanted, audited)
+        former = {
+            (self.former_names[table], axis): (table, axis)
+            for table, axis in wanted - found.keys()
+            if table in self.former_names
+        }
+        if former:
+            before = last_judged(self.past, self.runs, former.keys(), audited)
+            found |= {former[about]: last for about, last in before.items()}
+        return found
 
 
 def _blind_tables(
@@ -148,7 +183,7 @@ def _blind_tables(
     rows = unjudged(mine, judgement.requested_reasons)
     if not rows:
         return ()
-    before = last_judged(earlier.past, earlier.runs, {(row["table_name"], row["axis"]) for row in rows})
+    before = earlier.judged({(row["table_name"], row["axis"]) for row in rows})
     return lost_tables(rows, before, earlier.lost_before)
 
 
@@ -157,9 +192,11 @@ def _missed_tables(judgement: Judgement, evidence: Evidence, earlier: _Earlier) 
     known, found = earlier.lost_before, {table.name for table in evidence.lake.tables}
     last = judged_tables(earlier.past, earlier.runs[0]["run_id"]) if earlier.runs else set()
     unread = unread_sources(evidence.observed.infos, judgement.gaps)
-    why = f" ({'; '.join(unread.values())})" if unread else ""
+    causes = "; ".join(first_causes([cause for _, cause in of_role]) for of_role in unread.values())
+    why = f" ({causes})" if causes else ""
     row = {"axis": CONTENT, "reason": f"discovery does not find the table{why}"}
-    for name in sorted({*last, *known} - found):
+    renamed = set(earlier.former_names.values())
+    for name in sorted({*last, *known} - found - renamed):
         since = known[name] if name in known else LastJudged(earlier.runs[0]["as_of"], 1.0, None)
         yield LostTable(name, (row,), since.at, since.files)
 

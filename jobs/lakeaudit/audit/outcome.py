@@ -10,18 +10,19 @@ import pyarrow.compute as pc
 
 from lakeaudit import __version__
 from lakeaudit.audit.judge import Judgement
-from lakeaudit.collect.evidence_gaps import CAUSES, first_causes, gap_text
+from lakeaudit.collect.evidence_gaps import gap_text
 from lakeaudit.collect.match_result import SmallFiles
 from lakeaudit.collect.read_sources import Observed
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.findings.unread_sources import CAUSES, first_causes
 from lakeaudit.formatting import iso
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.json_documents import AxisSummary, RunStatus, RunSummary, SourceSummary, TableStatus
 from lakeaudit.judged import files_judged
-from lakeaudit.kinds import COVERAGE_LOST, FILE_AXES
+from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -57,8 +58,13 @@ def conclude(
     stamp: RunStamp,
     started: datetime,
     finished: datetime,
+    *,
+    coverage_lost: int,
 ) -> Outcome:
-    """Summarise the run after its findings and the ledger are published."""
+    """Summarise the run after its findings and the ledger are published.
+
+    `coverage_lost` is the number of tables of the lake whose lost coverage is open.
+    """
     of_tables = [row for row in judgement.coverage_rows if row["table_name"] not in judgement.watched]
     status, tables = _status(judgement), _tables(of_tables)
     times = {"as_of": stamp.as_of, "started_at": started, "finished_at": finished}
@@ -74,8 +80,9 @@ def conclude(
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
     retry = status == "failed" and any(gap.retryable for gap in judgement.gaps)
-    lost = sum(each["count"] for each in pressing if each["kind"] == COVERAGE_LOST)
-    summary = _summary(row, judgement, tables, kinds, standing.states, coverage_lost=lost, retry=retry)
+    summary = _summary(
+        row, judgement, tables, kinds, standing.states, coverage_lost=coverage_lost, retry=retry
+    )
     warnings = (*observed.warnings, *judgement.warnings, *report.messages)
     code = _exit_code(status, judgement)
     severities = _sum_by(pressing, "severity")

@@ -53,6 +53,7 @@ from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.results.check_file import write_check_file
 from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
@@ -374,6 +375,7 @@ class _Run:
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(setup.context.now)
+            lost = tables_with_lost_coverage(self.past.again(), setup.context.now)
             outcome = conclude(
                 setup.con,
                 observed,
@@ -383,6 +385,7 @@ class _Run:
                 setup.stamp,
                 setup.context.now,
                 setup.clock(),
+                coverage_lost=lost,
             )
             self.writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
@@ -441,11 +444,15 @@ def _judged_meanwhile(setup: _RunSetup, before: Results, now: Results) -> dict[s
     """Return the tables of this run that runs have judged since the ledger was read, with the last such run.
 
     The evidence of this run may be older than theirs, whatever their times say: nothing of these tables may be settled.
+    Audits of other partitions of a table do not count for an audit of partitions.
     """
     known = {run["run_id"] for run in before.runs() if run["finished_at"] is not None}
     newer = [run["run_id"] for run in now.runs() if run["finished_at"] and run["run_id"] not in known]
-    names = {table.name for table in setup.plan.scope}
-    return {table: run_id for table, run_id in last_judged_by(now, newer).items() if table in names}
+    names, partitions = {table.name for table in setup.plan.scope}, setup.plan.partitions
+    judged = last_judged_by(
+        now, newer, {name: [place.uri for place in of] for name, of in partitions.items()}
+    )
+    return {table: run_id for table, run_id in judged.items() if table in names}
 
 
 def _begin_run(

@@ -8,13 +8,12 @@ from typing import Any
 
 from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
 from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
+from lakeaudit.findings.unread_sources import UnreadSource
 from lakeaudit.formatting import in_utc
 from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS, rank
 
 SAMPLES = 3
-CAUSES = 2
-"""The number of causes that one line names; other causes are only counted."""
 MOST_NOTES = 1000
 """Up to this number each note of a part becomes a gap; the rest of a source becomes one gap."""
 
@@ -51,21 +50,14 @@ def gap_text(gap: EvidenceGap, place: str) -> str:
     return gap.reason if gap.reason.startswith(at) else f"{at}: {gap.reason}"
 
 
-def first_causes(causes: Sequence[str | None]) -> str:
-    """Return the first distinct causes in one line; the others are counted."""
-    distinct = list(dict.fromkeys(filter(None, causes)))
-    more = f"; and {len(distinct) - CAUSES} more" if len(distinct) > CAUSES else ""
-    return "; ".join(distinct[:CAUSES]) + more
-
-
-def unread_sources(infos: Sequence[SourceInfo], gaps: Sequence[EvidenceGap]) -> dict[str, str]:
-    """Return by role the gaps of sources that do not concern a single table, with their places."""
+def unread_sources(infos: Sequence[SourceInfo], gaps: Sequence[EvidenceGap]) -> dict[str, list[UnreadSource]]:
+    """Return by role the places of sources with gaps that do not concern a single table, and the gaps in words."""
     by_id = {info.id: info for info in infos}
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, list[UnreadSource]] = {}
     for gap in gaps:
         if gap.table is None and (info := by_id.get(gap.source)) is not None:
-            texts.setdefault(info.role, []).append(gap_text(gap, info.location))
-    return {role: first_causes(of_role) for role, of_role in texts.items()}
+            texts.setdefault(info.role, []).append((info.location, gap_text(gap, info.location)))
+    return texts
 
 
 def gap_findings(

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import absence_ceiling
 from lakeaudit.findings.absence_ceiling import SampleCheck
+from lakeaudit.findings.unread_sources import UnreadSource, causes_of_table
 from lakeaudit.kinds import COVERED_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.runtime import duck
@@ -162,12 +164,13 @@ class Availability:
     """URIs of the places that storage sources cover."""
     incomplete_reports: Mapping[str, str] = field(default_factory=dict)
     """By table why the deciding report is incomplete."""
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, Sequence[UnreadSource]] = field(default_factory=dict)
     """By role the sources that could not be read, with their places and the reasons."""
 
-    def naming_unread(self, reason: str, role: str) -> str:
-        """Return a reason followed by the sources of a role that could not be read."""
-        return f"{reason} ({self.unread[role]})" if role in self.unread else reason
+    def naming_unread(self, reason: str, role: str, table: Table) -> str:
+        """Return a reason followed by the sources of a role that could not be read, those of the table first."""
+        causes = causes_of_table(self.unread.get(role, ()), table.location)
+        return f"{reason} ({causes})" if causes else reason
 
 
 def overtaken_reason(run_id: str) -> str:
@@ -254,7 +257,9 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
 
 def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str | None:
     if axis in METASTORE_AXES and facts.table.name not in availability.metastore_cuts:
-        return availability.naming_unread("no metadata store of the table could be read", "metastore")
+        return availability.naming_unread(
+            "no metadata store of the table could be read", "metastore", facts.table
+        )
     if axis == POINTER and facts.table.name not in availability.catalog_cuts:
         return availability.catalog_gap
     if facts.refusal and axis not in NOT_OF_MANIFESTS:
@@ -268,7 +273,7 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
         return f"the inventory lists {lacks}, so it does not cover the table"
     if facts.table.name not in availability.storage_cuts:
         reason = availability.reasons.get("storage") or _uncovered(facts, availability)
-        return availability.naming_unread(reason, "storage")
+        return availability.naming_unread(reason, "storage", facts.table)
     return None
 
 

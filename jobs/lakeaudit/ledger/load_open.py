@@ -8,8 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.findings.finding_rows import RunStamp
+from lakeaudit.judged import is_other_part
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.results.read import PUBLISHED, Results, Row
+
+NO_PARTITIONS: Mapping[str, Collection[str]] = {}
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,16 @@ def newer_runs(past: Results, as_of: datetime) -> dict[str, str]:
     return last_judged_by(past, [run["run_id"] for run in sorted(newer, key=lambda run: run["as_of"])])
 
 
-def last_judged_by(past: Results, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the last of these runs that judged each table."""
+def last_judged_by(
+    past: Results, run_ids: Sequence[str], partitions: Mapping[str, Collection[str]] = NO_PARTITIONS
+) -> dict[str, str]:
+    """Return the last of these runs that judged each table, or of a table with partitions some of these partitions."""
     return {
         row["table_name"]: run_id
         for run_id in run_ids
         for row in past.coverage(run_id)
         if row["status"] in ("complete", "partial")
+        and not is_other_part(row["reason"] or "", partitions.get(row["table_name"], ()))
     }
 
 

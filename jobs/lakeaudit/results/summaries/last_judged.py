@@ -1,6 +1,8 @@
 """Reads how earlier audits judged the axes of tables, and which tables have lost coverage."""
 
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,6 +18,8 @@ Source = tuple[str, str]
 """Kind and location of a source."""
 MOST_RUNS = 100
 """Number of audits that are searched for the coverage of an axis."""
+OLDER_RUNS = 10
+"""Number of audits up to the last one that judged a table, which are searched if that is longer ago."""
 MUCH = 0.5
 """Coverage is lost if an audit judges less than this part of the share that an earlier audit judged."""
 LISTING = "listing"
@@ -28,7 +32,7 @@ _COLUMNS = (
 
 
 def scheduled_runs(results: Results, before: datetime, sources: Collection[Source]) -> list[Row]:
-    """Return the last published audits with evidence from before a time, the newest first.
+    """Return the published audits with evidence from before a time, the newest first.
 
     Audits with suspect evidence and live audits are left out: a live audit has only listings of its own. `sources` are
     kind and location of the storage sources of the lake file, among which a listing may be.
@@ -40,7 +44,7 @@ def scheduled_runs(results: Results, before: datetime, sources: Collection[Sourc
         run for run in results.runs()
         if run["status"] in ("complete", "partial") and run["as_of"] < before and not _is_live(run, sources)
     ]  # fmt: skip
-    return sorted(runs, key=lambda run: (run["as_of"], run["run_id"]), reverse=True)[:MOST_RUNS]
+    return sorted(runs, key=lambda run: (run["as_of"], run["run_id"]), reverse=True)
 
 
 def _is_live(run: Row, sources: Collection[Source]) -> bool:
@@ -48,12 +52,36 @@ def _is_live(run: Row, sources: Collection[Source]) -> bool:
     return bool(read) and all(kind == LISTING and (kind, place) not in sources for kind, place in read)
 
 
-def last_judged(results: Results, runs: Sequence[Row], wanted: Collection[About]) -> dict[About, LastJudged]:
-    """Return the coverage of each axis in these runs; missing: no run judged it as a whole.
+def last_judged(
+    results: Results, runs: Sequence[Row], wanted: AbstractSet[About], last_audited: Mapping[str, datetime]
+) -> dict[About, LastJudged]:
+    """Return the coverage of each axis in earlier runs; missing: no run judged it as a whole.
+
+    The last audits are searched, and those around the last one that judged the table: a gap that the lake file expects
+    may last longer than a hundred audits.
+
+    Args:
+        results: the results of earlier runs.
+        runs: scheduled runs, the newest first.
+        wanted: tables and axes.
+        last_audited: when tables were last judged.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
+    found = _coverage_in(results, runs[:MOST_RUNS], wanted)
+    rest = runs[MOST_RUNS:]
+    older: dict[datetime, set[About]] = {}
+    for about in wanted - found.keys() if rest else ():
+        if (at := last_audited.get(about[0])) is not None and at <= rest[0]["as_of"]:
+            older.setdefault(at, set()).add(about)
+    for at, abouts in older.items():
+        begin = bisect_left(rest, -at.timestamp(), key=lambda run: -run["as_of"].timestamp())
+        found |= _coverage_in(results, rest[begin : begin + OLDER_RUNS], abouts)
+    return found
+
+
+def _coverage_in(results: Results, runs: Sequence[Row], wanted: Collection[About]) -> dict[About, LastJudged]:
     if not runs:
         return {}
     at = {run["run_id"]: run["as_of"] for run in runs}
