@@ -15,7 +15,7 @@ from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard.guarded_rows import KeyEvidence, judged_keys
-from lakeaudit.guard.lines import answered_lines
+from lakeaudit.guard.lines import line_answers
 from lakeaudit.guard.named_keys import distinct_keys, named_keys
 from lakeaudit.guard.objects import current_objects
 from lakeaudit.guard.references import Doubt, ListedReferences, read_references
@@ -51,7 +51,7 @@ class GuardAnswers:
     """The answers.
 
     Attributes:
-        lines: a row for each distinct text of the list: line, lines, text, bucket, key, status, reason, table_name,
+        lines: a row for each file of the list: line, lines, text, bucket, key, status, reason, table_name,
             table_version, rows, until, size, etag, version_id, modified_at.
         read_at: when the newest commits were read.
         holds_until: until when the answers may be used.
@@ -65,7 +65,7 @@ class GuardAnswers:
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of distinct texts of the list by status."""
+        """Return the number of files of the list by status."""
         rows = duck.rows_of(self._select("SELECT status, count(*) AS files FROM input GROUP BY status"))
         found = {row["status"]: row["files"] for row in rows}
         return {status: found.get(status, 0) for status in STATUSES}
@@ -108,27 +108,27 @@ def answer(
         references = read_references(lake, engine, context, con, keys, storage)
         log.note(tables=len(lake.tables))
     with progress.stage("look at storage") as log:
-        unlisted = duck.hold(con, _unlisted(con, keys, _deciding_claims(con, references)))
-        objects = current_objects(lake, context, con, unlisted, references.stored, question.limit, pause)
-        reads = _last_reads(lake, engine, context, unlisted)
+        objects = current_objects(lake, context, con, references.found, question.limit, pause)
+        reads = _last_reads(lake, engine, context, references.found)
         log.note(objects=duck.count_of(objects))
     with progress.stage("read the newest commits"):
         read_at = clock()
-        claims, doubts = _with_newest(con, context, references)
+        newer, doubts = _newest_commits(con, context, references)
         doubts = (*question.doubts, *doubts)
-    evidence = KeyEvidence(
-        keys, claims, objects, reads, doubts, references.longest, references.retention, read_at
-    )
+    evidence = KeyEvidence(references.found, newer, objects, reads, doubts, references.longest, read_at)
     judged = duck.hold(con, judged_keys(con, lake.tables, evidence))
-    return GuardAnswers(answered_lines(con, named, judged), read_at, read_at + _shortest_grace(lake), doubts)
+    return GuardAnswers(line_answers(con, named, judged), read_at, read_at + _shortest_grace(lake), doubts)
 
 
-def _last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: Relation) -> pa.Table:
-    """Return bucket, key and r_read of keys that recorded requests have read recently."""
-    found = last_reads(lake, engine, context, duck.table(keys)) if lake.events else {}
+def _last_reads(lake: Lake, engine: AuditEngine, context: Context, found: Relation) -> pa.Table:
+    """Return bucket, key and r_read of keys without a table that recorded requests have read recently."""
+    if not lake.events:
+        return _READS.empty_table()
+    sql = "SELECT bucket, key FROM input WHERE r_live_table IS NULL AND r_history_table IS NULL"
+    keys = duck.table(duck.query(found.con, sql, input=found))
+    reads = last_reads(lake, engine, context, keys).items()
     rows = [
-        (*key, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}")
-        for key, last in found.items()
+        (*key, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}") for key, last in reads
     ]
     return duck.small(_READS, rows)
 
@@ -136,47 +136,14 @@ def _last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: Relatio
 _READS = pa.schema([("bucket", pa.string()), ("key", pa.string()), ("r_read", pa.string())])
 
 
-def _deciding_claims(con: Connection, references: ListedReferences) -> Relation:
-    """Return the claims by the manifests that decide which files a table has; records of single writes do not."""
-    tables = {name: table for read in references.reads for name, table in read.tables.items()}
-    decide = [
-        (name, each.kind)
-        for name, table in tables.items()
-        for each in (table.state_manifests or table.event_manifests)
-    ]
-    sql = "SELECT claims.* FROM claims SEMI JOIN decide ON table_name = name AND manifest_kind = kind"
-    return duck.query(
-        con, sql, claims=references.claims, decide=duck.small(_DECIDE, list(dict.fromkeys(decide)))
-    )
-
-
-_DECIDE = pa.schema([("name", pa.string()), ("kind", pa.string())])
-
-
-def _unlisted(con: Connection, keys: Relation, claims: Relation) -> Relation:
-    """Return the keys that no table lists, neither now nor in a state that is promised to readers."""
-    sql = "SELECT * FROM keys ANTI JOIN (SELECT * FROM claims WHERE state IN ('live', 'history')) USING (bucket, key)"
-    return duck.query(con, sql, keys=keys, claims=claims)
-
-
-def _with_newest(
+def _newest_commits(
     con: Connection, context: Context, references: ListedReferences
 ) -> tuple[Relation, tuple[Doubt, ...]]:
-    """Return the claims after the commits since they were read, and all doubts."""
+    """Return the changes of the tables since they were read, and all doubts."""
     changes = [read.changes(context) for read in references.reads]
     doubts = [Doubt(name, why) for each in changes for name, why in each.unsure.items()]
-    newer = duck.union(con, [CHANGED.empty_table(), *(each.rows for each in changes)])
-    sql = """
-        SELECT claims.* REPLACE (coalesce(newer.state, claims.state) AS state)
-        FROM claims LEFT JOIN newer USING (table_name, bucket, key)
-        UNION ALL BY NAME
-        SELECT table_name, bucket, key, state, true AS certain, 'data' AS category, true AS own_root
-        FROM newer ANTI JOIN claims USING (table_name, bucket, key)
-    """
-    claims = duck.hold(con, _deciding_claims(con, references))
-    states = duck.hold(con, duck.query(con, "SELECT DISTINCT * FROM newer", newer=newer))
-    newest = duck.hold(con, duck.query(con, sql, claims=claims, newer=states))
-    return newest, tuple(dict.fromkeys([*references.doubts, *doubts]))
+    newer = duck.union(con, [CHANGED.empty_table(), references.logs, *(each.rows for each in changes)])
+    return duck.hold_any(con, newer), tuple(dict.fromkeys([*references.doubts, *doubts]))
 
 
 def _shortest_grace(lake: Lake) -> timedelta:

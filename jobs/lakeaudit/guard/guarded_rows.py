@@ -26,23 +26,21 @@ class KeyEvidence:
     """What is known about the keys of a list.
 
     Attributes:
-        keys: LISTED_KEY rows.
-        claims: CLAIM rows of these keys, after the newest commits.
+        found: FOUND_KEY rows.
+        newer: rows of `Changes`, from the commits since the manifests were read.
         objects: LIVE rows of the keys that were requested from storage.
         reads: bucket, key and r_read, a sentence about the last read.
         doubts: tables that could not be read completely.
         longest: by table the longest of its last commits.
-        retention: by table how long a removed file is promised to readers.
         read_at: when the newest commits were read.
     """
 
-    keys: Relation
-    claims: Relation
+    found: Relation
+    newer: Relation
     objects: Relation
     reads: pa.Table
     doubts: Sequence[Doubt]
     longest: Mapping[str, timedelta]
-    retention: Mapping[str, timedelta]
     read_at: datetime
 
 
@@ -59,43 +57,50 @@ _MEANING = pa.schema([("id", pa.string()), ("status", pa.string()), ("because", 
 
 def _guarded(con: Connection, tables: Sequence[Table], evidence: KeyEvidence) -> Relation:
     """Return GUARDED rows of the keys."""
-    doubts = evidence.doubts
-    owned = attach_label(con, evidence.keys, roots(tables), "owner")
-    doubted = attach_label(con, owned, _reasons_by_place(doubts), "local_doubt")
-    everywhere = duck.literal(_joined_reasons([each for each in doubts if each.place is None]) or None)
+    owned = attach_label(con, _newest(con, evidence), roots(tables), "owner")
+    doubted = attach_label(con, owned, _reasons_by_place(evidence.doubts), "local_doubt")
+    everywhere = duck.literal(
+        _joined_reasons([each for each in evidence.doubts if each.place is None]) or None
+    )
+    relative = "substr(k.key, coalesce(root_length, 0) + 1)"
     sql = f"""
-        SELECT k.bucket, k.key, owner, substr(k.key, root_length + 1) AS relative, r.* EXCLUDE (bucket, key), r_read,
-            nullif(concat_ws('; ', local_doubt, {everywhere}), '') AS r_unknown,
-            l_presence AS presence, l_size AS size, l_etag AS etag, l_version_id AS version_id,
-            l_modified_at AS modified_at, coalesce(l_multipart, contains(l_etag, '-')) AS by_parts,
+        SELECT k.* EXCLUDE local_doubt REPLACE (coalesce(presence, l_presence) AS presence,
+                coalesce(size, l_size) AS size, coalesce(etag, l_etag) AS etag,
+                coalesce(version_id, l_version_id) AS version_id, coalesce(modified_at, l_modified_at) AS modified_at,
+                coalesce(by_parts, l_multipart, contains(coalesce(etag, l_etag), '-')) AS by_parts),
+            r_read, nullif(concat_ws('; ', local_doubt, {everywhere}), '') AS r_unknown,
+            CASE WHEN r_live_table IS NULL THEN {category_by_name(relative)} END AS name_category,
             {duck.literal(plain_time(evidence.read_at))} AS now, leftover_age AS o_leftover_age,
             max_upload AS o_max_upload, longest AS o_longest, by_folder AS o_by_folder, complete AS o_complete
-        FROM keys k LEFT JOIN refs r USING (bucket, key) LEFT JOIN objects o USING (bucket, key)
-        LEFT JOIN reads USING (bucket, key) LEFT JOIN owners ON owner = name
+        FROM keys k LEFT JOIN objects o USING (bucket, key) LEFT JOIN reads USING (bucket, key)
+        LEFT JOIN owners ON owner = name
     """
     joined = duck.query(
-        con, sql, keys=doubted, refs=_references(con, evidence.claims, evidence.retention), objects=evidence.objects,
-        reads=evidence.reads, owners=_owners(tables, evidence.longest),
+        con, sql, keys=doubted, objects=evidence.objects, reads=evidence.reads,
+        owners=_owners(tables, evidence.longest),
     )  # fmt: skip
-    return duck.conform(con, joined, GUARDED, {"name_category": category_by_name("coalesce(relative, key)")})
+    return duck.conform(con, joined, GUARDED)
 
 
-def _references(con: Connection, claims: Relation, retention: Mapping[str, timedelta]) -> Relation:
-    """Return one row for each claimed key."""
-    live, history = "FILTER (state = 'live')", "FILTER (state = 'history')"
-    sql = f"""
-        SELECT bucket, key, arg_max(table_name, own_root) {live} AS r_live_table,
-            max(own_root) {live} AS r_live_here,
-            coalesce(arg_max(category, own_root) {live}, min(category) {history}) AS r_category,
-            arg_max(records, own_root) {live} AS r_records, arg_max(table_version, own_root) {live} AS r_version,
-            min(table_name) {history} AS r_history_table, max(removed_at + retention) {history} AS r_until,
-            coalesce(bool_or(state = 'gone'), false) AS r_gone
-        FROM claims LEFT JOIN retention ON table_name = name GROUP BY bucket, key
+def _newest(con: Connection, evidence: KeyEvidence) -> Relation:
+    """Return FOUND_KEY rows after the newest commits: some list a key, others no longer do."""
+    sql = """
+        WITH changed AS (
+            SELECT bucket, key, min(table_name) FILTER (state = 'live') AS n_live,
+                list(table_name) FILTER (state <> 'live') AS n_removed
+            FROM newer GROUP BY bucket, key)
+        SELECT found.* REPLACE (
+            coalesce(n_live, CASE WHEN NOT coalesce(list_contains(n_removed, r_live_table), false)
+                THEN r_live_table END) AS r_live_table,
+            CASE WHEN n_live IS NOT NULL THEN true ELSE r_live_here END AS r_live_here,
+            CASE WHEN n_live IS NOT NULL THEN coalesce(r_category, 'data') ELSE r_category END AS r_category,
+            CASE WHEN list_contains(n_removed, r_live_table) THEN coalesce(r_history_table, r_live_table)
+                ELSE r_history_table END AS r_history_table)
+        FROM found LEFT JOIN changed USING (bucket, key)
     """
-    return duck.query(con, sql, claims=claims, retention=duck.small(_RETENTION, [*retention.items()]))
-
-
-_RETENTION = pa.schema([("name", pa.string()), ("retention", pa.duration("us"))])
+    if duck.count_of(evidence.newer) == 0:
+        return evidence.found
+    return duck.query(con, sql, found=evidence.found, newer=evidence.newer)
 
 
 def _owners(tables: Sequence[Table], longest: Mapping[str, timedelta]) -> pa.Table:

@@ -5,7 +5,7 @@ slashes or without, as a path without its store, or by a URL with the bucket in 
 for every object that one of its spellings names; the most protecting answer about them holds.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -55,6 +55,11 @@ _URL = r"^(?:https?|abfss?|wasbs?|azure|az|oss|cosn?|obs|tos|bos|r2)://([^/]*)/(
 """A URL of an object store: its host and path."""
 
 
+_SPELLED = f"""encoded OR contains(key, '%') OR contains(key, '//') OR starts_with(key, '/')
+    OR contains(key, {_BACKSLASH})"""
+_COLUMNS = "line, text, encoded, fault"
+
+
 def named_keys(
     con: Connection,
     listed: Rows,
@@ -67,59 +72,69 @@ def named_keys(
     `relative_to` are the locations to which relative paths belong. `aliases` are other names of locations. `roots` are
     the locations of tables: a spelling that does not name its store is one of these objects if it is inside of them.
     """
-    placed = duck.query(con, f"SELECT *, {_PLACE} AS place FROM listed", listed=listed)
-    absolute = duck.query(con, f"SELECT {_PLACED} FROM placed WHERE place.bucket IS NOT NULL", placed=placed)
-    relative = [_below(con, placed, location) for location in relative_to]
-    faulty = f"""SELECT line, text, encoded, coalesce(fault, {duck.literal(NO_TABLE)}) AS fault,
-        NULL AS bucket, NULL AS key FROM placed WHERE place.bucket IS NULL"""
-    lost = [] if relative else [duck.query(con, faulty, placed=placed)]
-    named = _resolved(con, duck.union(con, [absolute, *relative, *lost]), aliases)
-    guesses = _in_tables(con, placed, aliases, roots)
-    if not duck.count_of(guesses):
-        return duck.conform(con, named, NAMED_KEY)
-    return duck.conform(con, _with_guesses(con, named, guesses, roots), NAMED_KEY)
+    of_bucket = "SELECT * EXCLUDE bucket, bucket, text AS key FROM listed WHERE bucket IS NOT NULL"
+    parsed = duck.query(con, f"SELECT *, {_PLACE} AS place FROM listed WHERE bucket IS NULL", listed=listed)
+    rows = duck.union(con, [duck.query(con, of_bucket, listed=listed), *_locations(con, parsed, relative_to)])
+    named = _resolve(con, rows, aliases, is_several="is_relative" if len(relative_to) > 1 else "false")
+    guesses = _in_tables(con, parsed, aliases, roots)
+    if duck.count_of(guesses):
+        named = _with_guesses(con, named, guesses, roots)
+    return duck.conform(con, named, NAMED_KEY)
 
 
-_PLACED = "line, text, encoded, fault, place.bucket AS bucket, place.key AS key"
+def _locations(con: Connection, parsed: Rows, relative_to: Sequence[Location]) -> Iterator[Relation]:
+    """Yield lines without a bucket of their own with a bucket and a key: relative paths once for each location."""
+    absolute = (
+        f"SELECT {_COLUMNS}, place.bucket AS bucket, place.key AS key, false AS is_relative FROM parsed"
+    )
+    relative = "place.bucket IS NULL AND fault IS NULL"
+    yield duck.query(con, f"{absolute} WHERE NOT ({relative})", parsed=parsed)
+    for location in relative_to:
+        at = f"{duck.literal(location.bucket)} AS bucket, {duck.literal(location.prefix)} || place.key AS key"
+        yield duck.query(
+            con, f"SELECT {_COLUMNS}, {at}, true AS is_relative FROM parsed WHERE {relative}", parsed=parsed
+        )
+    if not relative_to:
+        yield duck.query(con, f"{absolute} WHERE {relative}", parsed=parsed)
 
 
-def _resolved(con: Connection, rows: Rows, aliases: Aliases) -> Relation:
-    """Return the objects that the spellings of rows name, or their faults."""
+def _resolve(con: Connection, rows: Rows, aliases: Aliases, *, is_several: str = "true") -> Relation:
+    """Return the objects that the spellings of rows name, or their faults. Most keys have one spelling."""
+    fault = f"""CASE WHEN fault IS NOT NULL THEN fault WHEN bucket IS NULL THEN {duck.literal(NO_TABLE)}
+        WHEN regexp_matches(key, '{_DOTS}') THEN {duck.literal(DOTS)}
+        WHEN key = '' THEN {duck.literal(FOLDER)} END"""
     bucket, key = true_columns(aliases, "bucket", "key")
+    marked = duck.query(con, f"SELECT * REPLACE ({fault} AS fault) FROM rows", rows=rows)
+    several = duck.query(con, f"SELECT * FROM marked WHERE fault IS NULL AND ({_SPELLED})", marked=marked)
     sql = f"""
-        SELECT DISTINCT line, text, {bucket} AS bucket, {key} AS key, CASE
-            WHEN fault IS NOT NULL THEN fault
-            WHEN regexp_matches(key, '{_DOTS}') THEN {duck.literal(DOTS)}
-            WHEN key = '' THEN {duck.literal(FOLDER)} END AS fault
-        FROM input
+        SELECT line, text, {bucket} AS bucket, {key} AS key, several, fault FROM (
+            SELECT line, text, bucket, key, fault, {is_several} AS several FROM marked
+                WHERE fault IS NOT NULL OR NOT ({_SPELLED})
+            UNION ALL BY NAME SELECT line, text, bucket, key, fault, true AS several FROM spellings)
     """
-    return duck.made_of(con, sql, _spellings(con, rows))
+    return duck.query(con, sql, marked=marked, spellings=_spellings(con, several))
 
 
-def _below(con: Connection, placed: Rows, location: Location) -> Relation:
-    sql = f"""SELECT line, text, encoded, fault, {duck.literal(location.bucket)} AS bucket,
-        {duck.literal(location.prefix)} || place.key AS key FROM placed WHERE place.bucket IS NULL"""
-    return duck.query(con, sql, placed=placed)
-
-
-def _in_tables(con: Connection, placed: Rows, aliases: Aliases, roots: Collection[Location]) -> Relation:
+def _in_tables(con: Connection, parsed: Rows, aliases: Aliases, roots: Collection[Location]) -> Relation:
     """Return the objects of tables that lines may name although they do not name the store, or name it by another URL.
 
     Cleaners name objects by keys of the bucket, or by absolute paths in the file system of their own configuration.
     """
     buckets = sorted({root.bucket for root in roots if root.bucket and in_known_store(root.bucket)})
-    named = [_in_bucket(con, placed, bucket) for bucket in buckets]
-    rows = duck.union(con, [_PLACED_ROWS.empty_table(), *named])
-    labelled = attach_label(con, _resolved(con, rows, aliases), {root: root.uri for root in roots}, "root")
+    named = [_in_bucket(con, parsed, bucket) for bucket in buckets]
+    rows = duck.union(con, [_LOCATED.empty_table(), *named])
+    labelled = attach_label(con, _resolve(con, rows, aliases), {root: root.uri for root in roots}, "root")
     return duck.hold(
         con, duck.made_of(con, "SELECT * EXCLUDE root FROM input WHERE root IS NOT NULL", labelled)
     )
 
 
-_PLACED_ROWS = LISTED.append(pa.field("key", pa.string()))
+_LOCATED = pa.schema(
+    [*(LISTED.field(name) for name in ("line", "text", "encoded", "fault")), *LISTED_KEY][:6]
+)
 
 
-def _in_bucket(con: Connection, placed: Rows, bucket: str) -> Relation:
+def _in_bucket(con: Connection, parsed: Rows, bucket: str) -> Relation:
     """Return the keys of a bucket that lines may name."""
     container, _, account = bucket.partition("@")
     host, path = f"regexp_extract(text, '{_URL}', 1)", f"regexp_extract(text, '{_URL}', 2)"
@@ -134,16 +149,17 @@ def _in_bucket(con: Connection, placed: Rows, bucket: str) -> Relation:
             WHEN place.bucket IS NULL OR starts_with(text, '/') THEN place.key
             WHEN {in_host} THEN {path}
             WHEN {in_path} THEN substr({path}, {len(container) + 2}) END AS key
-        FROM placed WHERE bucket IS NULL AND fault IS NULL AND NOT starts_with(text, 's3://')
+        FROM parsed WHERE fault IS NULL AND NOT starts_with(text, 's3://')
             AND NOT starts_with(text, 's3a://')"""
-    return duck.query(con, "SELECT * FROM found WHERE key != ''", found=duck.query(con, sql, placed=placed))
+    return duck.query(con, "SELECT * FROM found WHERE key != ''", found=duck.query(con, sql, parsed=parsed))
 
 
 def _with_guesses(con: Connection, named: Rows, guesses: Relation, roots: Collection[Location]) -> Relation:
     """Return all objects; if a line names one inside a table, what else it may name outside of tables is left out."""
     labelled = attach_label(con, named, {root: root.uri for root in roots}, "root")
     sql = """
-        SELECT * EXCLUDE root FROM labelled WHERE root IS NOT NULL OR line NOT IN (SELECT line FROM guesses)
+        SELECT * EXCLUDE root REPLACE (several OR line IN (SELECT line FROM guesses) AS several)
+        FROM labelled WHERE root IS NOT NULL OR line NOT IN (SELECT line FROM guesses)
         UNION BY NAME SELECT * FROM guesses
     """
     return duck.query(con, sql, labelled=labelled, guesses=guesses)
@@ -155,19 +171,21 @@ def _spellings(con: Connection, rows: Rows) -> Relation:
     For a local disk doubled slashes are always one.
     """
     sql = f"""
-        SELECT line, text, fault, bucket, unnest(CASE WHEN key IS NULL THEN [NULL]
-            ELSE list_distinct(CASE WHEN bucket = '' THEN [] ELSE spellings END
-                || list_transform(spellings, lambda each: {_COLLAPSED})
-                || CASE WHEN contains(key, {_BACKSLASH}) THEN list_transform(spellings, lambda each: {_OF_WINDOWS})
-                    ELSE [] END) END) AS key
+        SELECT line, text, fault, bucket, unnest(list_distinct(CASE WHEN bucket = '' THEN [] ELSE spellings END
+            || list_transform(spellings, lambda each: {_COLLAPSED})
+            || CASE WHEN contains(key, {_BACKSLASH}) THEN list_transform(spellings, lambda each: {_OF_WINDOWS})
+                ELSE [] END)) AS key
         FROM (SELECT *, CASE WHEN encoded THEN list_filter([{_DECODED}, {_DECODED_PLUS}], lambda each: each IS NOT NULL)
             WHEN contains(key, '%') THEN list_filter([key, {_DECODED}], lambda each: each IS NOT NULL)
             ELSE [key] END AS spellings FROM input)
     """
-    return duck.made_of(con, sql, rows)
+    return duck.query(con, sql, input=rows)
 
 
 def distinct_keys(con: Connection, named: Rows) -> Relation:
     """Return the LISTED_KEY rows of all objects that lines may name."""
-    sql = "SELECT DISTINCT bucket, key FROM input WHERE fault IS NULL AND bucket IS NOT NULL"
-    return duck.conform(con, duck.made_of(con, sql, named), LISTED_KEY)
+    alone = "FILTER (NOT several)"
+    sql = f"""SELECT bucket, key, min(line) {alone} AS line, count(*) {alone} AS lines,
+            arg_min(text, line) {alone} AS text
+        FROM input WHERE fault IS NULL GROUP BY bucket, key"""
+    return duck.conform(con, duck.query(con, sql, input=named), LISTED_KEY)

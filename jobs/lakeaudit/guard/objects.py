@@ -1,4 +1,4 @@
-"""Find the current objects of keys: by storage sources of the lake file, and by a limited number of requests."""
+"""Request the current objects of keys from storage, as far as a limit allows."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,35 +11,26 @@ from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import LIVE
 
 BATCH = 10_000
-_FROM_STORED = ("size", "etag", "version_id", "modified_at", "multipart")
 
 
 def current_objects(
     lake: Lake,
     context: Context,
     con: Connection,
-    keys: Relation,
-    stored: Relation,
+    found: Relation,
     limit: int,
     pause: Callable[[float], None],
 ) -> Relation:
-    """Return LIVE rows of the keys: of STORED rows, and of requests for at most `limit` others. The rest has no row.
+    """Return LIVE rows of at most `limit` FOUND_KEY rows that no table needs and that no storage source has.
 
-    A key that a storage source lacks may be newer than its snapshot, so it is requested.
+    A key that a storage source lacks may be newer than its snapshot.
     """
-    present = duck.hold(
-        con, duck.query(con, "SELECT * FROM stored WHERE presence = 'present'", stored=stored)
-    )
-    others = "SELECT bucket, key, true AS current_only FROM keys ANTI JOIN present USING (bucket, key)"
-    some = duck.table(
-        duck.query(con, f"{others} ORDER BY bucket, key LIMIT {limit}", keys=keys, present=present)
-    )
+    unknown = "r_live_table IS NULL AND r_history_table IS NULL AND presence IS NULL"
+    sql = f"SELECT bucket, key, true AS current_only FROM found WHERE {unknown} ORDER BY bucket, key LIMIT {limit}"
+    some = duck.table(duck.query(con, sql, found=found))
     request = partial(look, clients=context.clients, rate=lake.settings.confirm.rate)
     answers = (
         look_twice(some.slice(start, BATCH), request, lake.is_weak, pause)
         for start in range(0, some.num_rows, BATCH)
     )
-    requested = duck.hold_batches(con, LIVE, (batch for each in answers for batch in each.to_batches()))
-    renamed = {f"l_{name}": name for name in _FROM_STORED} | {"l_presence": "presence"}
-    missing = {name: "NULL" for name in LIVE.names if name not in (*renamed, "bucket", "key")}
-    return duck.union(con, [requested, duck.conform(con, present, LIVE, renamed | missing)])
+    return duck.hold_batches(con, LIVE, (batch for each in answers for batch in each.to_batches()))

@@ -39,7 +39,7 @@ from lakeaudit.schemas.evidence import (
     UPLOAD,
     VERSION,
 )
-from lakeaudit.schemas.guard import GUARDED, LISTED, LISTED_KEY, NAMED_KEY
+from lakeaudit.schemas.guard import FOUND_KEY, GUARDED, LISTED, LISTED_KEY, NAMED_KEY
 from lakeaudit.schemas.matching import (
     ACCESS,
     ATTEMPT,
@@ -128,6 +128,7 @@ __all__ = [
     "FINDINGS",
     "FOLDER_FILES",
     "FOLDER_PAIR",
+    "FOUND_KEY",
     "GUARDED",
     "ICEBERG_FILE_LIST",
     "IDLE_REMOVALS",

@@ -1,5 +1,7 @@
 """Rows of `guard`: the lines of a delete list, the objects that they may name, and what is known about each object."""
 
+import pyarrow as pa
+
 from lakeaudit.schemas.columns import row
 
 LISTED = row(
@@ -11,39 +13,61 @@ LISTED = row(
 )
 """One line of a delete list."""
 
-NAMED_KEY = row(line="long", text="string", bucket="string", key="string", fault="string")
-"""An object that a line may name. A line may name several: `a%20b` is a key, and the key `a b` in another spelling."""
-
-LISTED_KEY = row(bucket="string", key="string")
-"""An object that the list may name."""
-
-GUARDED = row(
+NAMED_KEY = row(
+    line="long",
+    text="string",
     bucket="string",
     key="string",
-    owner="string",  # the table whose location contains the key; null: no table
-    relative="string",  # the key below that location
-    name_category="string",  # the category by the name alone, as in CLAIM
-    r_live_table="string",  # a table whose newest state lists it, its own location around the key first
-    r_live_here="bool",  # the key is below the own locations of that table
-    r_category="string",
-    r_records="long",
-    r_version="long",
-    r_history_table="string",  # a table of which an older state that is still promised to readers lists it
-    r_until="time",  # when that promise ends, if it is known
-    r_gone="bool",  # a state removed it, and its promise has ended
-    r_read="string",  # the last recorded read within the leftover_age
-    r_unknown="string",  # why a table may need it that could not be read
-    presence="string",  # present | absent; null: storage did not answer
-    size="long",
-    etag="string",
-    version_id="string",
-    modified_at="time",
-    by_parts="bool",  # a multipart upload: it is dated by its end
-    now="time",
-    o_leftover_age="span",  # of the owner, as below
-    o_max_upload="span",
-    o_longest="span",  # the longest of its last commits; null: unknown
-    o_by_folder="bool",  # its readers read all visible files in its folders
-    o_complete="bool",  # its manifests list all of its files
+    several="bool",  # the line may name other objects, too
+    fault="string",
+)
+"""An object that a line may name. A line may name several: `a%20b` is a key, and the key `a b` in another spelling."""
+
+LISTED_KEY = row(
+    bucket="string",
+    key="string",
+    line="long",  # the first line that names this object alone; null: no line does
+    lines="long",
+    text="string",
+)
+"""An object that the list may name."""
+
+_REFERENCES = {
+    "r_live_table": "string",  # a table whose newest state lists it, its own location around the key first
+    "r_live_here": "bool",  # the key is below the own locations of that table
+    "r_category": "string",
+    "r_records": "long",
+    "r_version": "long",
+    "r_history_table": "string",  # a table of which an older state that is still promised to readers lists it
+    "r_until": "time",  # when that promise ends, if it is known
+    "r_gone": "bool",  # a state removed it, and its promise has ended
+}
+_OBJECT = {
+    "presence": "string",  # present | absent; null: storage did not answer
+    "size": "long",
+    "etag": "string",
+    "version_id": "string",
+    "modified_at": "time",
+    "by_parts": "bool",  # a multipart upload: it is dated by its end
+}
+FOUND_KEY = pa.schema([*LISTED_KEY, *row(**_REFERENCES, **_OBJECT)])
+"""A listed object with the references of tables, and its object by the storage sources."""
+
+GUARDED = pa.schema(
+    [
+        *FOUND_KEY,
+        *row(
+            owner="string",  # the table whose location contains the key; null: no table
+            name_category="string",  # the category by the name alone, as in CLAIM; null: a table lists it
+            r_read="string",  # the last recorded read within the leftover_age
+            r_unknown="string",  # why a table may need it that could not be read
+            now="time",
+            o_leftover_age="span",  # of the owner, as below
+            o_max_upload="span",
+            o_longest="span",  # the longest of its last commits; null: unknown
+            o_by_folder="bool",  # its readers read all visible files in its folders
+            o_complete="bool",  # its manifests list all of its files
+        ),
+    ]
 )
 """One object that a delete list may name, with all references to it."""

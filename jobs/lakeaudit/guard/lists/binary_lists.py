@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeaudit.errors import BadInput
@@ -31,9 +32,7 @@ def _read_parquet(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  
 def _listed(batch: pa.RecordBatch, path: str, bucket: str | None, first: int) -> pa.RecordBatch:
     text = batch.column(path).cast(pa.string())
     of_bucket = batch.column(bucket).cast(pa.string()) if bucket else pa.nulls(batch.num_rows, pa.string())
-    missing = pa.array(
-        [None if known else "the row has no path" for known in text.is_valid().to_pylist()], pa.string()
-    )
+    missing = pc.if_else(text.is_valid(), pa.scalar(None, pa.string()), pa.scalar("the row has no path"))
     number = pa.array(range(first, first + batch.num_rows), pa.int64())
     encoded = pa.array([False] * batch.num_rows, pa.bool_())
     return pa.RecordBatch.from_arrays([number, text, of_bucket, encoded, missing], schema=LISTED)
