@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-container check-spark check-installs format schemas lock
+.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-container check-spark check-installs check-deploy format schemas lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -32,15 +32,18 @@ bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|
 check-page: install ## look at the report page in a headless Chromium
 	@$(BIN)/pytest -m page
 
-check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
-	@requirements/install-airflow.sh
-	@$(BIN)/pytest -m airflow
+check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again; AIRFLOW=3.0.6 in an older one
+	@requirements/install-airflow.sh $(AIRFLOW)
+	@LAKEAUDIT_AIRFLOW=$(AIRFLOW) $(BIN)/pytest -m airflow
 
 check-container: install ## run the Containerfile in a bare Debian, and check the systemd units: as root, with debootstrap
 	@$(BIN)/pytest -m container
 
 check-installs: install ## install each extra into a fresh environment, and resolve lakeaudit beside other tools: needs the package index
 	@. requirements/steps.sh; use_own_network; $(BIN)/pytest tests/installs -m installs
+
+check-deploy: install ## type docs/deploy.md on a standalone cluster and on YARN: needs the package index, and Maven for YARN
+	@. requirements/steps.sh; use_own_network; $(BIN)/pytest tests/installs/test_deploy_page.py -m installs
 
 SPARK_VENV = .venv-spark-$(or $(VERSION),3.5)$(if $(PYTHON),-python-$(subst python,,$(notdir $(PYTHON))))
 check-spark: install ## audit on a cluster with another version of Spark or Python: VERSION=3.5|4.0|4.1 PYTHON=3.13

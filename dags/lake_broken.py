@@ -3,8 +3,8 @@
 from typing import Any
 
 from airflow.sdk import DAG, task
-from airflow.sdk.exceptions import AirflowFailException
 
+from lake_airflow import AirflowFailException
 from lake_files import BrokenFile
 
 WHEN_BROKEN = "@hourly"

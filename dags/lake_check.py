@@ -129,6 +129,12 @@ def read_s3(place: str, options: Row, conn_id: str | None = None) -> str:
     return body.decode()
 
 
+def write_s3(place: str, content: bytes, options: Row) -> None:
+    """Write an object on S3; `options` is the key `s3` of a lake file."""
+    bucket, _, key = place.partition("://")[2].partition("/")
+    _s3_client(options, None).put_object(Bucket=bucket, Key=key, Body=content)
+
+
 def _s3_client(options: Row, conn_id: str | None) -> Any:
     if conn_id is not None:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook

@@ -163,7 +163,7 @@ def _understood(path: Path, content: object) -> LakeFile:
     if unknown := sorted(set(map(str, block)) - set(KEYS)):
         raise ValueError(f"airflow.{unknown[0]} is not known: write one of {', '.join(KEYS)}")
     settings = dict(_block(block))
-    _check_platform(settings)
+    _check_platform(settings, includes=bool(top.get("include")))
     return LakeFile(
         path=path,
         dag_id=dag_id_of(path),
@@ -234,19 +234,24 @@ def _run_on(block: Mapping[str, Any]) -> RunOn:
     kind = _one_of(tuple(PLATFORMS), _text(block, "kind", name, required=True) or "", f"{name}kind")
     platform = PLATFORMS[kind]
     jobs = _text(block, "jobs", name, required=platform.has_jobs) or ""
-    lake_file = _text(block, "lake_file", name, required=True) or ""
+    lake_file = _text(block, "lake_file", name) or ""
     arguments = _mapping(block.get("arguments") or {}, "airflow.run_on.arguments")
     if missing := [name for name in platform.needs if name not in arguments]:
         raise ValueError(f"airflow.run_on.arguments needs {missing[0]} for {kind}")
     return RunOn(kind, jobs, lake_file, arguments)
 
 
-def _check_platform(settings: Mapping[str, Any]) -> None:
+def _check_platform(settings: Mapping[str, Any], *, includes: bool) -> None:
     on: RunOn | None = settings.get("run_on")
     if on is None:
         return
     if settings.get("status") is None:
         raise ValueError("airflow.run_on needs airflow.status: a folder that the platform and Airflow reach")
+    if not on.lake_file and (includes or not settings["status"].startswith("s3")):
+        why = "has an include" if includes else "has an airflow.status that is not on S3"
+        raise ValueError(
+            f"airflow.run_on needs lake_file, because the file {why}: it cannot be uploaded by itself"
+        )
     if settings.get("spark_conf") and not takes_conf(on):
         raise ValueError(
             f"airflow.spark_conf does not reach {on.kind}: set it where the platform starts Spark"

@@ -13,7 +13,16 @@ from urllib.parse import quote
 
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk import Asset, BaseSensorOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, TaskDeferred
+
+try:
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowFailException,
+        AirflowSensorTimeout,
+        TaskDeferred,
+    )
+except ImportError:  # Airflow 3.0
+    from airflow.exceptions import AirflowException, AirflowFailException, AirflowSensorTimeout, TaskDeferred
 
 from lake_check import DISCREPANCIES, OK, SEVERITIES, UNKNOWN, Demand, answer_of, read_check_file, time_of
 

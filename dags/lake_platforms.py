@@ -5,8 +5,9 @@ from types import new_class
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
+from lake_airflow import AirflowFailException, has_durable
+from lake_check import write_s3
 from lake_files import LakeFile
 from lake_outcomes import Step
 from lake_run_on import PLATFORMS, Job
@@ -22,9 +23,13 @@ def lake_step(*, lake: LakeFile, step: Step, **options: Any) -> BaseOperator:
     if lake.run_on is None:
         return LakeStep(lake=lake, step=step, **options)
     platform = PLATFORMS[lake.run_on.kind]
+    operator = _operator(lake.run_on.kind)
+    fixed = {
+        name: value for name, value in platform.fixed.items() if name != "durable" or has_durable(operator)
+    }
     given = {name: value for name, value in lake.run_on.arguments.items() if name not in platform.needs}
-    task = new_class("LakePlatformStep", (LakePlatformTask, _operator(lake.run_on.kind)))(
-        **{**platform.fixed, **given},
+    task = new_class("LakePlatformStep", (LakePlatformTask, operator))(
+        **{**fixed, **given},
         task_id=step.name,
         doc=f"lakeaudit {step.name} {step.does}",
         pool=lake.pool,
@@ -44,6 +49,15 @@ def _operator(kind: str) -> type:
     return operator
 
 
+def _upload(lake: LakeFile) -> str:
+    """Upload the lake file as it is now, and return its address; empty if `run_on.lake_file` names a copy."""
+    if lake.run_on is None or lake.run_on.lake_file or lake.status is None:
+        return ""
+    place = f"{lake.status.rstrip('/')}/{lake.path.name}"
+    write_s3(place, lake.path.read_bytes(), lake.s3)
+    return place
+
+
 class LakePlatformTask(LakeTask):
     """One step of a lake's DAG, by the operator of a platform."""
 
@@ -51,7 +65,14 @@ class LakePlatformTask(LakeTask):
         on, step, lake = self.lake.run_on, self.step, self.lake
         if on is None:
             raise AirflowFailException(f"{lake.path.name} names no platform")
-        job = Job(job_name(lake, step), step.job or step.name, words_before(step), options, lake.spark_conf)
+        job = Job(
+            job_name(lake, step),
+            step.job or step.name,
+            words_before(step),
+            options,
+            lake.spark_conf,
+            _upload(lake),
+        )
         for name, value in PLATFORMS[on.kind].render(on, job).items():
             setattr(self, name, value)
         try:

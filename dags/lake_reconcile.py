@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, get_parsing_context
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
@@ -43,6 +42,8 @@ only an audit resolves discrepancies. docs/reconcile.md describes the steps of a
 
 def reconcile_dag(lake: LakeFile) -> DAG:
     """Return the reconcile DAG of a lake."""
+    from airflow.providers.standard.operators.hitl import ApprovalOperator  # fails in Airflow 3.0
+
     with DAG(
         _dag_id(lake),
         description=f"Repairs findings of audits in the lake {lake.lake}, after a person's approval",

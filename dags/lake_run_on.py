@@ -16,7 +16,7 @@ class RunOn:
     Attributes:
         kind: a key of PLATFORMS.
         jobs: folder with the programs of jobs/, where the platform reads it; empty for an image with lakeaudit.
-        lake_file: this lake file, where the platform reads it.
+        lake_file: this lake file, where the platform reads it; empty: each task uploads it to `airflow.status`.
         arguments: arguments of the operator, such as the id of the cluster.
     """
 
@@ -36,6 +36,7 @@ class Job:
         before: words before the lake file.
         after: words after the lake file.
         conf: properties of Spark.
+        uploaded: address of the lake file that this task has uploaded, which lakeaudit reads itself; empty: none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Job:
     before: Sequence[str]
     after: Sequence[str]
     conf: Mapping[str, str]
+    uploaded: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,22 @@ def _program(on: RunOn, job: Job) -> str:
 
 
 def _copied(on: RunOn, job: Job) -> list[str]:
-    """Return the words of a job that has a copy of the lake file in its working folder."""
-    return [*job.before, on.lake_file.rpartition("/")[2], *job.after]
+    """Return the words of a job that has a copy of the lake file in its working folder, if it was not uploaded."""
+    return [*job.before, job.uploaded or on.lake_file.rpartition("/")[2], *job.after]
 
 
 def _read_in_place(on: RunOn, job: Job) -> list[str]:
-    return [*job.before, on.lake_file, *job.after]
+    return [*job.before, job.uploaded or on.lake_file, *job.after]
+
+
+def _files(on: RunOn, job: Job) -> list[str]:
+    """Return the files that the platform copies into the working folder of a job."""
+    return [] if job.uploaded else [on.lake_file]
 
 
 def _submit_options(on: RunOn, job: Job) -> list[str]:
     conf = [word for name, value in job.conf.items() for word in ("--conf", f"{name}={value}")]
-    return [*conf, "--files", on.lake_file]
+    return [*conf, *(word for file in _files(on, job) for word in ("--files", file))]
 
 
 def _emr(on: RunOn, job: Job) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def _dataproc(on: RunOn, job: Job) -> dict[str, Any]:
     program = {
         "main_python_file_uri": _program(on, job),
         "args": _copied(on, job),
-        "file_uris": [on.lake_file],
+        "file_uris": _files(on, job),
         "properties": dict(job.conf),
     }
     return {"job": {"placement": {"cluster_name": on.arguments["cluster_name"]}, "pyspark_job": program}}

@@ -16,14 +16,15 @@ from urllib.parse import quote
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import (
+
+from lake_airflow import (
     AirflowException,
     AirflowFailException,
     AirflowNotFoundException,
     AirflowSkipException,
+    BaseHook,
+    has_durable,
 )
-
 from lake_check import read_s3
 from lake_files import LakeFile
 from lake_outcomes import (
@@ -150,8 +151,9 @@ class LakeStep(LakeTask, SparkSubmitOperator):
             conn_id=lake.connection,
             conf=dict(lake.spark_conf),
             spark_binary=binary,
-            durable=False,  # a successful job may need a retry: the status file decides
             pool=lake.pool,
+            # a successful job may need a retry: the status file decides
+            **({"durable": False} if has_durable(SparkSubmitOperator) else {}),
             **options,
         )
         self.lake = lake

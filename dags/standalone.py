@@ -20,7 +20,11 @@ import requests
 from lake_files import LakeFile, lake_files
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-AIRFLOW = CHECKOUT / ".venv-airflow" / "bin" / "airflow"
+OTHER_VERSION = os.environ.get("LAKEAUDIT_AIRFLOW")
+"""Another version of Airflow than that of the lock file (`make check-airflow AIRFLOW=3.0.6`)."""
+AIRFLOW = (
+    CHECKOUT / (f".venv-airflow-{OTHER_VERSION}" if OTHER_VERSION else ".venv-airflow") / "bin" / "airflow"
+)
 PORT = 8080
 PATIENCE = 180
 """Seconds until Airflow has to respond."""

@@ -1,15 +1,33 @@
 #!/bin/sh
 # Makes .venv-airflow what its lock file says: Airflow, which schedules audits, and nothing of lakeaudit or Spark itself.
+# With a version, such as 3.0.6, makes .venv-airflow-VERSION: this Airflow, and the packages of its time. Airflow itself
+# names no upper bounds, and 3.0 does not work with the FastAPI of today.
 # Comes after install.sh, whose uv it uses. Safe to interrupt and to run again.
 set -eu
 cd "$(dirname "$0")/.."
-venv=.venv-airflow
+version=${1:-}
+venv=.venv-airflow${version:+-$version}
 . requirements/steps.sh
 
-packages="$(cat requirements/airflow.lock | cksum)"
-if ! stamped .installed "$packages"; then
-    other_venv .venv/bin/python
+install_other() {
+    case $version in
+        3.0.*) before=2025-09-20 ;;
+        3.1.*) before=2026-03-01 ;;
+        *) before= ;;
+    esac
+    sed "s/^apache-airflow==.*/apache-airflow==$version/" requirements/airflow.in >"$venv/airflow.in"
+    attempt "installing Airflow $version" .venv/bin/uv pip install --quiet --compile-bytecode --python "$venv/bin/python" \
+        ${before:+--exclude-newer "$before"} --requirement "$venv/airflow.in"
+}
+
+install_locked() {
     attempt "installing Airflow" .venv/bin/uv pip sync --quiet --compile-bytecode --python "$venv/bin/python" \
         --require-hashes --build-constraints requirements/airflow.lock requirements/airflow.lock
+}
+
+packages="$version$(cat requirements/airflow.lock | cksum)"
+if ! stamped .installed "$packages"; then
+    other_venv .venv/bin/python
+    if [ -n "$version" ]; then install_other; else install_locked; fi
     stamp .installed "$packages"
 fi

@@ -6,7 +6,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ OTHER_SPARK = os.environ.get("SPARK_PYTHON")
 """An interpreter that has another version of Spark (`make check-spark`)."""
 PATIENCE = 120.0
 WORKERS = 2
-_LESS_IN_THE_DRIVER = """
+LESS_IN_THE_DRIVER = """
 from lakeaudit.engine.spark import SparkEngine
 
 SparkEngine.__init__.__defaults__ = ({bytes_here}, *SparkEngine.__init__.__defaults__[1:])
@@ -67,12 +67,12 @@ def _id(command: list[str]) -> str:
 
 
 @contextmanager
-def standing(folder: Path) -> Iterator[Cluster]:
-    """A master and two workers of one core and 1 GiB each; with the block they and all they started are gone.
+def standing(folder: Path, cores: int = 1, memory: int = 1024) -> Iterator[Cluster]:
+    """A master and two workers, of one core and 1 GiB each; with the block they and all they started are gone.
 
     They are Spark's own and talk over the network, but run in one JVM: each JVM more takes 3 s of CPU time.
     """
-    with _gateway(folder) as (process, gateway):
+    with java_gateway(folder) as (process, gateway):
         spark, none = gateway.jvm.org.apache.spark, gateway.jvm.scala.Option.empty()
         conf = spark.SparkConf(False)
         master = spark.deploy.master.Master.startRpcEnvAndEndpoint(HOST, 0, 0, conf)
@@ -81,7 +81,7 @@ def standing(folder: Path) -> Iterator[Cluster]:
         for number in range(WORKERS):
             place, id_ = str(folder / f"work-{number}"), gateway.jvm.scala.Option.apply(number)
             spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
-                HOST, 0, 0, 1, 1024, addresses, place, id_, conf, none
+                HOST, 0, 0, cores, memory, addresses, place, id_, conf, none
             )
         _wait_for_workers(master._2())
         assert process.poll() is None
@@ -89,8 +89,10 @@ def standing(folder: Path) -> Iterator[Cluster]:
 
 
 @contextmanager
-def _gateway(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], JavaGateway]]:
-    """A JVM with Spark's classes, which leads a process group of its own."""
+def java_gateway(
+    folder: Path, jars: Iterable[Path] = (), options: Iterable[str] = ()
+) -> Iterator[tuple[subprocess.Popen[bytes], JavaGateway]]:
+    """A JVM with Spark's classes and more jars, which leads a process group of its own."""
     address = folder / "gateway"
     env = spark_environment(folder)
     env |= {
@@ -104,8 +106,9 @@ def _gateway(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], JavaGatewa
         f"{env['JAVA_HOME']}/bin/java",
         *BRIEF_JVM.split(),
         "-Xmx512m",
+        *options,
         "-cp",
-        f"{env['SPARK_HOME']}/jars/*",
+        ":".join([f"{env['SPARK_HOME']}/jars/*", *map(str, jars)]),
     ]
     with (folder / "cluster.log").open("wb") as log:
         process = subprocess.Popen(
@@ -199,14 +202,15 @@ def submitted(
     python: Path,
     *arguments: str,
     bytes_here: int = 1,
+    more: Iterable[tuple[str, str]] = (),
 ) -> Iterator[Job]:
     """`spark-submit` as docs/deploy.md says it: the wheel by --py-files, the interpreter by PYSPARK_PYTHON.
 
-    Evidence of fewer than `bytes_here` bytes is read by the driver, and with 0 nothing is.
+    Evidence of fewer than `bytes_here` bytes is read by the driver, and with 0 nothing is. `more` are settings.
     """
     make_ready(home / "conf", os.environ)
     (home / "audit.py").write_text(
-        _LESS_IN_THE_DRIVER.format(bytes_here=bytes_here) + script_of(wheel).read_text()
+        LESS_IN_THE_DRIVER.format(bytes_here=bytes_here) + script_of(wheel).read_text()
     )
     env = spark_environment(home) | {
         "SPARK_CONF_DIR": str(home / "conf"),
@@ -215,7 +219,7 @@ def submitted(
         "PYSPARK_DRIVER_PYTHON": str(python),
         "TZ": "America/St_Johns",
     }
-    settings = [f"--conf={name}={value}" for name, value in DRIVER]
+    settings = [f"--conf={name}={value}" for name, value in (*DRIVER, *more)]
     line = [
         f"{env['SPARK_HOME']}/bin/spark-submit",
         "--master",

@@ -36,7 +36,9 @@ def planned(mending: RepairPlans, rows: Sequence[Row], allow: Sequence[str] = ("
     reader = StateReader(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)
     planner = Planner(mending.lake, plan_id, allow, now, reader)
     steps = [step for row in rows for step in planner.steps_for(row)]
-    header = header_of(mending.lake, mending.folder / "lake.yaml", plan_id, allow, "ann", now, __version__)
+    header = header_of(
+        mending.lake, str(mending.folder / "lake.yaml"), plan_id, allow, "ann", now, __version__
+    )
     sealed, _ = write_plan(mending.file, header, [Lines.of(steps)])
     Journal(results_of(mending.lake), plan_id).put_plan(sealed, journal.PLANNED)
     return steps

@@ -6,7 +6,6 @@ Airflow has an environment of its own, and the tests use its commands and its AP
 import json
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import requests
+from deltalake import DeltaTable, write_deltalake
 from playwright.sync_api import Page, expect, sync_playwright
 
 from lake_fail_on import rule_of
@@ -36,9 +37,19 @@ from lakeaudit.results.recovery import of_finding
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
-from standalone import AIRFLOW, CHECKOUT, Service, airflow_env, airflow_served, create_pools
+from standalone import (
+    AIRFLOW,
+    CHECKOUT,
+    OTHER_VERSION,
+    Service,
+    airflow_env,
+    airflow_served,
+    create_pools,
+)
 
 CHROMIUM = shutil.which("chromium")
+NO_APPROVAL = (OTHER_VERSION or "").startswith("3.0.")
+"""Airflow 3.0 cannot ask a person, so that it has no DAG which repairs a lake."""
 DEMO = "lake_audit_demo"
 STEPS = ("doctor", "audit", "alert", "events", "report", "outcome")
 BAD = {
@@ -112,6 +123,8 @@ def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) ->
     assert bag["heavy"] == []
     assert bag["seconds"] < 1
     broken, healthy = ["broken", "lakeaudit"], ["demo", "lakeaudit"]
+    needed = "Human in the loop functionality needs Airflow 3.1+."
+    reason = needed if NO_APPROVAL else "tag cannot be longer than 100 characters"
     said = (
         "odd.yaml: Airflow cannot use it (schedule 99 5 * * *): [99 5 * * *] is not acceptable, out of range"
     )
@@ -126,9 +139,7 @@ def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) ->
             "long.yaml: Airflow cannot use it (schedule None): tag cannot be longer than 100 characters",
             broken, ["lake_file"],
         ],
-        "lake_reconcile_long": [
-            "long.yaml: Airflow cannot use it: tag cannot be longer than 100 characters", broken, ["lake_file"],
-        ],
+        "lake_reconcile_long": [f"long.yaml: Airflow cannot use it: {reason}", broken, ["lake_file"]],
     }  # fmt: skip
 
 
@@ -233,16 +244,20 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_is_recovera
 def dashboard(folder: Path) -> Iterator[Page]:
     """The first page of the dashboard of the demo lake."""
     line = [str(CHECKOUT / ".venv" / "bin" / "lakeaudit"), "dashboard", str(folder / CONF / "demo.yaml")]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process, sync_playwright() as driver:
-        assert process.stdout is not None
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        expect.set_options(timeout=60_000)
-        page.goto(process.stdout.readline().strip())
-        yield page
-        browser.close()
-        process.send_signal(signal.SIGINT)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            with sync_playwright() as driver:
+                browser = driver.chromium.launch(
+                    executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+                )
+                page = browser.new_page()
+                page.set_default_timeout(60_000)
+                expect.set_options(timeout=60_000)
+                page.goto(process.stdout.readline().strip())
+                yield page
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -483,21 +498,42 @@ def description_of(service: Service, dag: str) -> str | None:
 RECONCILE = "lake_reconcile_demo"
 
 
+REPAIRED = "repairs.orders"
+"""A table with one lost file that S3 still has: what the demo breaks at random may not be recoverable."""
+
+
+def lose_a_recoverable_file(lake: Lake, file: Path) -> None:
+    """Add the table to the lake and to its lake file."""
+    place = "s3://lake/repairs/orders"
+    options = {
+        "AWS_ENDPOINT_URL": str(lake.s3.endpoint), "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+    }  # fmt: skip
+    write_deltalake(place, pa.table({"id": [1, 2]}), storage_options=options)
+    (uri,) = DeltaTable(place, storage_options=options).file_uris()
+    clients_of(lake).s3("lake").delete_object(Bucket="lake", Key=uri.removeprefix("s3://lake/"))
+    entry = f"  - {{name: {REPAIRED}, location: {place}, manifests: [{{kind: delta}}]}}\n"
+    rewrite(file, "\ntables:\n", f"\ntables:\n{entry}")
+
+
 @pytest.fixture(scope="module")
-def asking(service: Service, scheduled: str, folder: Path) -> str:
+def asking(service: Service, scheduled: str, folder: Path, lake: Lake) -> str:
     """The demo lake has a reconcile DAG, which waits for a person; the id of its run."""
     final_state(service, scheduled)
     file = folder / CONF / "demo.yaml"
+    lose_a_recoverable_file(lake, file)
+    assert final_state(service, triggered(service, tables=[REPAIRED], live=True)) == "success"
     file.write_text(file.read_text().replace("airflow: {", "airflow: {reconcile: manual, "))
     until(lambda: RECONCILE in {dag["dag_id"] for dag in request(service, "dags")["dags"]}, 180)
     request(service, f"dags/{RECONCILE}", "PATCH", is_paused=False)
-    given = {"allow": ["restore"], "kinds": ["dropped"]}
+    given = {"allow": ["restore"], "kinds": ["dropped"], "tables": [REPAIRED]}
     run: str = request(service, f"dags/{RECONCILE}/dagRuns", "POST", logical_date=None, conf=given)[
         "dag_run_id"
     ]
     return run
 
 
+@pytest.mark.skipif(NO_APPROVAL, reason="Airflow 3.0 cannot ask a person")
 def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str, lake: Lake) -> None:
     place = f"dags/{RECONCILE}/dagRuns/{quote(asking)}"
 
@@ -507,7 +543,7 @@ def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str,
 
     question = until(waiting)
     assert question["subject"].startswith("Repair the lake demo: ")
-    assert "| `restore_version` |" in question["body"] or "| `remove_delete_marker` |" in question["body"]
+    assert "| `remove_delete_marker` | 1 |" in question["body"]
     assert plans(lake)[-1]["status"] == "planned"
     answer = {"chosen_options": ["Approve"], "params_input": {}}
     request(service, f"{place}/taskInstances/approve/-1/hitlDetails", "PATCH", **answer)

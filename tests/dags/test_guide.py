@@ -34,10 +34,13 @@ def sh(folder: Path, block: str, env: Mapping[str, str] | None = None) -> str:
 def served(folder: Path, line: str) -> str:
     """The first line of a command that serves until it is interrupted."""
     with subprocess.Popen(line.split(), cwd=folder, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        try:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
     return first
 
 

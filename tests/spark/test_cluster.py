@@ -1,4 +1,4 @@
-"""The built wheel on a Spark standalone cluster: the same rows as in one process, with an executor lost as well.
+"""The built wheel on a Spark standalone cluster: the same rows as in one process, with executors that are lost as well.
 
 The interpreter of the driver and the executors has no lakeaudit: they import it from `--py-files`.
 """
@@ -7,9 +7,11 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -62,32 +64,90 @@ LOST = 60_000
 WITHOUT_ALERTS = ("runs", "coverage", "leftover_files", "findings", "transitions", "discrepancies")
 
 
+DECOMMISSION = [
+    ("spark.decommission.enabled", "true"),
+    ("spark.storage.decommission.enabled", "true"),
+    ("spark.storage.decommission.rddBlocks.enabled", "true"),
+    ("spark.storage.decommission.shuffleBlocks.enabled", "true"),
+]
+LOSSES = {
+    "killed": (signal.SIGKILL, [], ""),
+    "decommissioned": (signal.SIGPWR, DECOMMISSION, "Decommissioning executor"),
+}
+"""By the way in which executors end: signal, settings, and what the log of an executor then contains."""
+
+
+@pytest.fixture(scope="module")
+def big(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, datetime]:
+    """A folder with the lake file and the results of an audit in one process, and the time of this audit."""
+    folder = tmp_path_factory.mktemp("big")
+    lake = BigLake(f"test-{uuid.uuid4().hex[:12]}", LOST)
+    lake.lay(aws.s3, folder)
+    as_of = datetime.now(UTC)
+    audited(load_lake(lake.lake_file(folder, s3), {}), run_id=NIGHTLY, as_of=as_of)
+    return folder, as_of
+
+
+def _home_of(big: Path, home: Path) -> Path:
+    """A folder with the same lake file, and without results."""
+    home.mkdir()
+    text = (big / "lake.yaml").read_text().replace(f"{big}/results", f"{home}/results")
+    (home / "lake.yaml").write_text(text)
+    return home
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("way", LOSSES)
 def test_executors_lost_in_mid_audit_change_no_row(
-    aws: Aws, s3: Endpoint, cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
+    big: tuple[Path, datetime], cluster: Cluster, wheel: Path, python: Path, tmp_path: Path, way: str
 ) -> None:
-    """One is killed while it reads, the other after the exchange, so that rows which others wait for are lost."""
-    big = BigLake(f"test-{uuid.uuid4().hex[:12]}", LOST)
-    big.lay(aws.s3, tmp_path)
-    lake = load_lake(big.lake_file(tmp_path, s3), {})
-    as_of = datetime.now(UTC)
-    audited(lake, run_id=NIGHTLY, as_of=as_of)
-    home = tmp_path / "home"
-    home.mkdir()
-    text = (tmp_path / "lake.yaml").read_text().replace(f"{tmp_path}/results", f"{home}/results")
-    (home / "lake.yaml").write_text(text)
+    """One is lost while it reads, the other after the exchange, so that rows which others wait for are lost."""
+    sign, settings, logged = LOSSES[way]
+    folder, as_of = big
+    home = _home_of(folder, tmp_path / "home")
     arguments = ("lake.yaml", *OPTIONS, "--as-of", as_of.isoformat())
-    with submitted(cluster, home, wheel, python, *arguments, bytes_here=0) as job:
+    with submitted(cluster, home, wheel, python, *arguments, bytes_here=0, more=settings) as job:
         _until(job, lambda: '"stage": "find evidence"' in job.output)
         earlier = _stages(cluster, "0") | _stages(cluster, "1")
         for executor, stages in (("0", 1), ("1", 2)):
             _until(job, lambda: len(_stages(cluster, executor) - earlier) >= stages)  # noqa: B023 - called at once
-            os.kill(cluster.executors()[executor], signal.SIGKILL)
+            os.kill(cluster.executors()[executor], sign)
         code = job.wait()
     assert code == 1, job.output + "".join(cluster.logs().values())
     assert len(cluster.logs()) > 2, "Spark has put others in their place"
-    assert_same(tables_at(home / "results", WITHOUT_ALERTS), tables_at(tmp_path / "results", WITHOUT_ALERTS))
+    assert all(logged in cluster.logs()[executor] for executor in "01")
+    assert_same(tables_at(home / "results", WITHOUT_ALERTS), tables_at(folder / "results", WITHOUT_ALERTS))
+
+
+@contextmanager
+def _disk(folder: Path, size: str) -> Iterator[None]:
+    """A small disk at a folder, while the block runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False)
+    if done.returncode:
+        pytest.skip("this user cannot mount a disk")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_executors_without_disk_space_end_the_audit_with_the_reason(
+    big: tuple[Path, datetime], cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
+) -> None:
+    """Nothing is published: an audit that lacks rows would report lost files."""
+    folder, as_of = big
+    home = _home_of(folder, tmp_path / "home")
+    arguments = ("lake.yaml", *OPTIONS, "--as-of", as_of.isoformat())
+    with _disk(cluster.folder / "scratch", "2m"):
+        with submitted(cluster, home, wheel, python, *arguments, bytes_here=0) as job:
+            code = job.wait()
+        assert code == 14, job.output + "".join(cluster.logs().values())
+    assert "disk is full" in json.loads((home / "status.json").read_text())["error"]
+    assert tables_at(home / "results", ["findings"]) == {"findings": []}
 
 
 def _stages(cluster: Cluster, executor: str) -> set[str]:

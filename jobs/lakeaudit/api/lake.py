@@ -15,8 +15,9 @@ from lakeaudit.api.explained import Explained
 from lakeaudit.api.frame import Frame, frame_of_rows
 from lakeaudit.api.plan import RepairPlan
 from lakeaudit.api.run import FINDING_COLUMNS, AuditRun, Names, filter_of, findings_of, names_of
+from lakeaudit.commands.lake_text import open_lake
 from lakeaudit.commands.status import CommandResult
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -293,14 +294,14 @@ def open(lake_file: str | os.PathLike[str], *, progress: bool = False) -> LakeHa
     """Open the lake of a lake file. Nothing else is read yet.
 
     Args:
-        lake_file: path of the lake file; environment variables fill its `${NAME}`.
+        lake_file: path or S3 address of the lake file; environment variables fill its `${NAME}`.
         progress: print the stages of long calls on stderr.
 
     Raises:
         LakeFileError: the lake file is not valid; `problems` has every problem with its line.
     """
     path = os.fspath(lake_file)
-    return LakeHandle(load_lake(path, os.environ), path, progress=_progress(progress))
+    return LakeHandle(open_lake(path), path, progress=_progress(progress))
 
 
 def scan(

@@ -1,6 +1,5 @@
 """Define the application, its output lines, and its access to a lake and its results, for all commands."""
 
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typer.exceptions import TyperException
 
 from lakeaudit import __version__
 from lakeaudit.cli.flags import DEBUG, IS_QUIET, NO_COLOR, QUIET
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 
 if TYPE_CHECKING:
@@ -160,9 +159,10 @@ def progress() -> "Progress":
 
 def load(path: str) -> Lake:
     """Load the lake of a lake file, and warn where it is a demo lake whose server has ended."""
+    from lakeaudit.commands.lake_text import open_lake
     from lakeaudit.demo import server_has_ended
 
-    lake = load_lake(path, os.environ)
+    lake = open_lake(path)
     if server_has_ended(Path(path), lake.s3.endpoint):
         warning = "the S3 server of this demo lake has stopped; only its results can be read"
         warn([f"{warning}. `lakeaudit demo --keep` keeps the server running"])

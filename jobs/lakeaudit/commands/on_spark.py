@@ -7,6 +7,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from lakeaudit.config import Lake
+from lakeaudit.errors import CannotAudit
+from lakeaudit.runtime.extras import install_hint, missing_of
 from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.threads import beside
 
@@ -91,4 +93,8 @@ class _Starting:
 def _session(lake: Lake) -> "SparkSession":
     from lakeaudit.runtime.session import build_session
 
+    if missing := missing_of(
+        "spark"
+    ):  # Spark would report it for each source, as evidence that cannot be read
+        raise CannotAudit(missing[0], "is not installed", install_hint("spark"))
     return build_session(f"lakeaudit {lake.name}", brief=True, delta=False)

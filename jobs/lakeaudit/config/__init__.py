@@ -17,7 +17,7 @@ from lakeaudit.config.file import (
 )
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import CatalogDiscovery, Confirm, Discovery, Lake, Settings, Table, metastore_id
-from lakeaudit.config.load import data_of_lake, lake_of_data, load_lake
+from lakeaudit.config.load import data_of_lake, lake_of_data, load_lake, read_local
 from lakeaudit.config.parsers import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
@@ -72,4 +72,5 @@ __all__ = [
     "metastore_id",
     "parse_duration",
     "parse_size",
+    "read_local",
 ]

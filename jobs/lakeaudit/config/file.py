@@ -337,7 +337,8 @@ class RunOn(Block):
     """The platform on which the commands run; dags/lake_run_on.py describes their jobs."""
 
     kind: Literal["emr", "emr_serverless", "databricks", "dataproc", "kubernetes"]
-    lake_file: Text
+    lake_file: Text = ""
+    """Empty: each task uploads the lake file to `airflow.status`."""
     jobs: Text | None = None
     """None: the platform starts an image that has lakeaudit."""
     arguments: dict[Text, Any] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Read a lake file as a whole, or report all of its problems at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -17,14 +17,31 @@ from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 from lakeaudit.errors import LakeFileError
 
 
-def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
-    """Return the lake that a file describes, with `${NAME}` taken from `env`.
+def read_local(file: str) -> bytes:
+    """Return the content of a lake file on this machine.
+
+    Raises:
+        Unreadable: there is no such file, or it cannot be read.
+    """
+    try:
+        return FilePath(file).read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(None, "no such lake file", "give the path of a file on this machine") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise Unreadable(None, f"cannot be read: {reason}", "give the path of a readable file") from None
+
+
+def load_lake(
+    path: str | FilePath, env: Mapping[str, str], read: Callable[[str], bytes] = read_local
+) -> Lake:
+    """Return the lake that a file describes, with `${NAME}` taken from `env`; `read` returns the file's content.
 
     Raises `LakeFileError`: its `problems` are `Problem`s, ordered by line.
     """
     file = str(path)
     try:
-        document = read_document(_text(file), env)
+        document = read_document(read(file), env)
     except Unreadable as error:
         raise LakeFileError([Problem(file, error.line, error.what, error.hint)]) from None
     include_tables(document, file, env)
@@ -48,13 +65,15 @@ WHERE_FILES_LIE = (
 """Blocks with the places of a lake's files and stores, and their connections; none of them holds a secret."""
 
 
-def data_of_lake(path: str | FilePath, env: Mapping[str, str]) -> dict[str, Any]:
+def data_of_lake(
+    path: str | FilePath, env: Mapping[str, str], read: Callable[[str], bytes] = read_local
+) -> dict[str, Any]:
     """Return the blocks `WHERE_FILES_LIE` of a valid lake file, with expanded includes and variables.
 
     The result is empty if the file cannot be read any more.
     """
     try:
-        document = read_document(_text(str(path)), env)
+        document = read_document(read(str(path)), env)
     except Unreadable:
         return {}
     include_tables(document, str(path), env)
@@ -68,16 +87,6 @@ def lake_of_data(data: Mapping[str, Any]) -> Lake | None:
         return resolve(LakeFile.model_validate(by_true_names(data, aliases)), aliases)
     except ValidationError:
         return None
-
-
-def _text(file: str) -> bytes:
-    try:
-        return FilePath(file).read_bytes()
-    except FileNotFoundError:
-        raise Unreadable(None, "no such lake file", "give the path of a file on this machine") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        raise Unreadable(None, f"cannot be read: {reason}", "give the path of a readable file") from None
 
 
 def _new_problems(refused: list[ConfigProblem], reported: set[Path]) -> Iterator[ConfigProblem]:

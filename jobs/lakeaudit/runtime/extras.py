@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from lakeaudit.errors import CannotAudit
 
 EXTRAS: Mapping[str, Sequence[str]] = {
-    "spark": ("pyspark",),
+    "spark": ("pyspark", "pandas"),
     "gates": ("great_expectations",),
     "dashboard": ("streamlit", "prometheus_client"),
     "alerts": ("apprise", "prometheus_client"),

@@ -1,8 +1,8 @@
 """`python -m lakeaudit.runtime.install [--delta] [FOLDER]` prepares Spark: Java, trust store, spark-submit settings.
 
-Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes
-spark-defaults.conf, env.sh with the variables under which `spark-submit jobs/audit.py` finds it, and a program
-spark-submit that sets them itself.
+Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes spark-defaults.conf and
+log4j2.properties, env.sh with the variables under which `spark-submit jobs/audit.py` finds them, and a program
+spark-submit that sets these variables itself. Without `--delta` the first two contain no path of this machine.
 
 An audit loads no jars beyond Spark's own. `--delta` also fetches the Delta and S3A jars and puts them into the
 settings: the demo, and jobs that read or write Delta tables through Spark, load them.
@@ -17,7 +17,7 @@ from pathlib import Path
 from lakeaudit.errors import AuditError
 from lakeaudit.runtime.cache import write_once
 from lakeaudit.runtime.java import find_java
-from lakeaudit.runtime.spark_settings import jvm_settings, launch_environment, session_settings
+from lakeaudit.runtime.spark_settings import launch_environment, log_text, session_settings, submit_settings
 
 DELTA = "--delta"
 
@@ -36,10 +36,11 @@ def main(arguments: list[str]) -> int:
 def make_ready(folder: Path | None, env: Mapping[str, str], *, delta: bool = False) -> None:
     """Fill the cache and, where a folder is given, write Spark's configuration into it; `delta` adds the jars."""
     java = find_java(env)
-    settings = session_settings(delta) | jvm_settings(java, env, delta=delta)
+    settings = session_settings(delta) | submit_settings(java, env, delta=delta)
     if folder is not None:
         variables = launch_environment(java) | {"SPARK_CONF_DIR": str(folder)}
         write_once(folder / "spark-defaults.conf", spark_defaults(settings).encode())
+        write_once(folder / "log4j2.properties", log_text())
         write_once(folder / "env.sh", shell_exports(variables).encode())
         write_once(folder / "spark-submit", submitter(folder).encode(), mode=0o755)
 

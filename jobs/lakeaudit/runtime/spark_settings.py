@@ -21,6 +21,7 @@ S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _AWS_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _ASSUMED_ROLE = "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_UTC = "-Duser.timezone=UTC"
 
 
 class S3Settings(Protocol):
@@ -94,17 +95,36 @@ _DELTA = {
 
 def jvm_settings(java: Java, env: Mapping[str, str], *, delta: bool) -> dict[str, str]:
     """Settings of a JVM that starts: jars where `delta` is true, time zone, trusted certificates, quiet logs."""
-    log = log_configuration(env).as_uri()
-    options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={log}", *trust_options(env)]
+    log = f"-Dlog4j2.configurationFile={log_configuration(env).as_uri()}"
+    return _jars(java, env, delta) | {_JAVA_OPTIONS: _joined([_UTC, log, *trust_options(env)])}
+
+
+def submit_settings(java: Java, env: Mapping[str, str], *, delta: bool) -> dict[str, str]:
+    """Settings of a JVM that spark-submit starts; only those for `delta` contain paths of this machine.
+
+    Without Delta, Java sends no requests to stores, so that it needs no trusted certificates.
+    """
+    options = [_UTC, *(trust_options(env) if delta else [])]
+    return _jars(java, env, delta) | {_JAVA_OPTIONS: _joined(options)}
+
+
+def _jars(java: Java, env: Mapping[str, str], delta: bool) -> dict[str, str]:
     jars = [jar.as_uri() for jar in ready_jars(java.executable, env)] if delta else []
-    return ({"spark.jars": ",".join(jars)} if jars else {}) | {
-        _JAVA_OPTIONS: " ".join(_quoted(option) for option in options)
-    }
+    return {"spark.jars": ",".join(jars)} if jars else {}
+
+
+def _joined(options: list[str]) -> str:
+    return " ".join(_quoted(option) for option in options)
+
+
+def log_text() -> bytes:
+    """Return the settings of Spark's log."""
+    return resources.files("lakeaudit.runtime").joinpath("log4j2.properties").read_bytes()
 
 
 def log_configuration(env: Mapping[str, str]) -> Path:
     """A copy in the cache: a JVM cannot read from inside the zip that the package may lie in."""
-    text = resources.files("lakeaudit.runtime").joinpath("log4j2.properties").read_bytes()
+    text = log_text()
     return write_once(cache_dir(env) / f"log4j2-{hashlib.sha256(text).hexdigest()[:12]}.properties", text)
 
 

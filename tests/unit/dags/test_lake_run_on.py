@@ -1,5 +1,6 @@
 """The job of each platform, in the arguments of the platform's operator. No Airflow."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,18 @@ def test_the_job_of_a_platform(run_on: RunOn, job: Job, rendered: dict[str, Any]
     assert PLATFORMS[run_on.kind].render(run_on, job) == rendered
 
 
+UPLOADED = "s3://st/shop.yaml"
+
+
+@pytest.mark.parametrize("kind", sorted(PLATFORMS))
+def test_an_uploaded_lake_file_is_read_where_it_is(kind: str) -> None:
+    """No platform gets the lake file as a file of its own."""
+    on_platform = RunOn(kind, "s3://code/jobs", "", {"cluster_name": "c"})
+    words = repr(PLATFORMS[kind].render(on_platform, replace(AUDIT, uploaded=UPLOADED)))
+    assert words.count("shop.yaml") == words.count(UPLOADED) == 1
+    assert "--files" not in words
+
+
 def test_hostile_words_stay_one_argument() -> None:
     job = Job("n", "audit", [], [], {"spark.x": "a b; $(rm) 'q'"})
     submit = PLATFORMS["emr_serverless"].render(on("emr_serverless"), job)["job_driver"]["sparkSubmit"]
@@ -129,6 +142,20 @@ def test_a_platform_of_a_lake_file(tmp_path: Path) -> None:
     assert found.run_on == RunOn("emr", "s3://c/jobs", "s3://c/shop.yaml", {"job_flow_id": "j-1"})
 
 
+def test_a_platform_without_a_copy_of_the_lake_file(tmp_path: Path) -> None:
+    found = read(tmp_path, "status: s3://s/, run_on: {kind: emr, jobs: 's3://c/jobs'}")
+    assert isinstance(found, LakeFile)
+    assert found.run_on == RunOn("emr", "s3://c/jobs", "", {})
+
+
+def test_lists_of_tables_are_not_uploaded(tmp_path: Path) -> None:
+    found = read(
+        tmp_path, "status: s3://s/, run_on: {kind: emr, jobs: 's3://c/jobs'}}\ninclude: {a: tables/*.yaml"
+    )
+    assert isinstance(found, BrokenFile)
+    assert found.reason.startswith("airflow.run_on needs lake_file, because the file has an include")
+
+
 @pytest.mark.parametrize(
     ("airflow", "reason"),
     [
@@ -141,6 +168,10 @@ def test_a_platform_of_a_lake_file(tmp_path: Path) -> None:
         (
             f"status: s3://s/, run_on: {{{BLOCK.replace('emr', 'dataproc')}}}",
             "airflow.run_on.arguments needs cluster_name for dataproc",
+        ),
+        (
+            "status: gs://s/, run_on: {kind: databricks, jobs: 's3://c/jobs'}",
+            "airflow.run_on needs lake_file, because the file has an airflow.status that is not on S3",
         ),
         *(
             (

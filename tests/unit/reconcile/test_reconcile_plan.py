@@ -346,7 +346,7 @@ def test_a_plan_holds_where_files_lie_and_no_alert(tmp_path: Path) -> None:
     assert (lake.results.uri, [table.name for table in lake.tables]) == ("s3://b/results", ["orders"])
     assert "SECRET" not in json.dumps(data)
     plan = tmp_path / "plan"
-    write_plan(plan, header_of(lake, file, "p", (), "ann", NOON.replace(tzinfo=UTC), "1"), [])
+    write_plan(plan, header_of(lake, str(file), "p", (), "ann", NOON.replace(tzinfo=UTC), "1"), [])
     header, *rows = plan.read_text().splitlines(keepends=True)
     known = json.loads(header)
     assert known.pop("lake_data") == {}

@@ -101,6 +101,18 @@ def test_settings_for_audits_name_no_jars_and_fetch_none(env: dict[str, str], tm
     assert not jar_folder(env).exists()
 
 
+def test_settings_for_audits_can_be_copied_to_another_machine(env: dict[str, str], tmp_path: Path) -> None:
+    """env.sh and the program spark-submit stay where they are: they find Java, Spark and the other two files."""
+    folder = tmp_path / "conf"
+    make_ready(folder, env)
+    portable = {name: (folder / name).read_text() for name in ("spark-defaults.conf", "log4j2.properties")}
+    assert {path.name for path in folder.iterdir()} == {*portable, "env.sh", "spark-submit"}
+    assert [
+        line for text in portable.values() for line in text.splitlines() if "/" in line and line[0] != "#"
+    ] == []
+    assert "spark.driver.extraJavaOptions -Duser.timezone=UTC\n" in portable["spark-defaults.conf"]
+
+
 def test_settings_for_jobs_that_write_delta_tables_name_the_jars(env: dict[str, str], tmp_path: Path) -> None:
     make_ready(tmp_path / "conf", env, delta=True)
     defaults = (tmp_path / "conf" / "spark-defaults.conf").read_text()

@@ -1,13 +1,11 @@
 """Run `lakeaudit reconcile` plan, apply and undo: check their preconditions and report their results."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from getpass import getuser
-from pathlib import Path
 from typing import TextIO
 
 from lakeaudit import __version__
@@ -15,10 +13,11 @@ from lakeaudit.advice.command_lines import operand
 from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands.findings import require_tables
+from lakeaudit.commands.lake_text import lake_data, whole_path
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.repair import plan_summary
 from lakeaudit.commands.status import CommandResult
-from lakeaudit.config import Lake, data_of_lake, lake_of_data
+from lakeaudit.config import Lake, lake_of_data
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
@@ -98,8 +97,8 @@ def plan(
     )
     place = to or _plan_in_results(lake.results, plan_id)
     clients = planner.reader.clients
-    lake_data = data_of_lake(lake_file, os.environ)
-    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__, lake_data)
+    data = lake_data(lake_file)
+    header = header_of(lake, whole_path(lake_file), plan_id, allow, by, now, __version__, data)
     _finish_killed(planner.lake, results, clients, plan_id, lambda: now, progress)
     with progress.stage("plan repairs") as log, new_plan_file(place, clients) as path:
         with engine_for(lake, results, row_filter) as engine:

@@ -80,7 +80,7 @@ def lake_digest(lake: Lake) -> str:
 
 def header_of(
     lake: Lake,
-    lake_file: Path,
+    lake_file: str,
     plan_id: str,
     allow: Iterable[str],
     by: str,
@@ -94,7 +94,7 @@ def header_of(
         version=version,
         plan_id=plan_id,
         lake=lake.name,
-        lake_file=str(lake_file.resolve()),
+        lake_file=lake_file,
         lake_digest=lake_digest(lake),
         created_by=by,
         created_at=iso(now),
