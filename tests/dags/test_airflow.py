@@ -60,7 +60,10 @@ BAD = {
 }
 BAG = """
 import json, sys, time
-from airflow.dag_processing.dagbag import DagBag
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:  # Airflow 3.0 and 3.1
+    from airflow.models.dagbag import DagBag
 begun = time.process_time()  # the machine may be busy
 bag = DagBag(sys.argv[1])
 parsed = time.process_time() - begun
