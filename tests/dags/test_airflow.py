@@ -124,7 +124,7 @@ def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) ->
     bag = bag_of(env)
     assert bag["errors"] == {}
     assert bag["heavy"] == []
-    assert bag["seconds"] < 1
+    assert bag["seconds"] < (3 if OTHER_VERSION else 1)
     broken, healthy = ["broken", "lakeaudit"], ["demo", "lakeaudit"]
     needed = "Human in the loop functionality needs Airflow 3.1+."
     reason = needed if NO_APPROVAL else "tag cannot be longer than 100 characters"
