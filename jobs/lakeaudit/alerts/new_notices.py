@@ -187,12 +187,14 @@ def _late(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], ma
         return []
     receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
     new = overdue(receivers, words, _kinds_of_audit(notices))
-    return _add(context, rows_of(context, scheduled(_published(runs))[-1]["run_id"], new, notices, made))
+    return _add(
+        context, rows_of(context, scheduled(_published(runs), context.lake)[-1]["run_id"], new, notices, made)
+    )
 
 
 def _overdue_words(context: AlertContext, runs: Sequence[Row]) -> str:
     """Return since when no audit was published; empty: not for too long."""
-    published = scheduled(_published(runs))
+    published = scheduled(_published(runs), context.lake)
     if not published or published[-1]["finished_at"] > context.now - context.lake.overdue:
         return ""
     last = published[-1]["finished_at"]

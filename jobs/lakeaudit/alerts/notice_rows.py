@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from json import dumps
 
 from lakeaudit.alerts import message_text, webhook
-from lakeaudit.alerts.decide import BOOKKEEPING, DUE, Notice
+from lakeaudit.alerts.decide import BOOKKEEPING, DUE, TEST, Notice
 from lakeaudit.alerts.incidents import fingerprints
 from lakeaudit.alerts.message_text import Wording
 from lakeaudit.alerts.redaction import redacted
@@ -39,8 +40,17 @@ class AlertContext:
         return [route for route in self.lake.alerts if route.receiver == receiver]
 
     def owner(self, table: str | None) -> str | None:
-        """Return the owner of a table."""
-        return None if table is None else self.lake.owner_of(table)
+        """Return the owner of a table; that of a discovered table is on record, where this lake has none."""
+        if table is None:
+            return None
+        own = self.lake.owner_of(table)
+        if own or not self.lake.finds_tables or any(each.name == table for each in self.lake.tables):
+            return own
+        return self._recorded_owners.get(table)
+
+    @cached_property
+    def _recorded_owners(self) -> Mapping[str, str | None]:
+        return {row["table_name"]: row["owner"] for row in self.results.tables()}
 
 
 def rows_of(
@@ -55,7 +65,12 @@ def rows_of(
 
     `earlier` are all rows that were made before: a table keeps its open incident.
     """
-    owned = [replace(notice, owner=context.owner(notice.table)) for notice in notices]
+    owned = [
+        replace(notice, owner=context.lake.owner_of(notice.table or ""))
+        if notice.kind == TEST  # an example reads no results
+        else replace(notice, owner=context.owner(notice.table))
+        for notice in notices
+    ]
     keys = fingerprints(context.lake.name, run_id, owned, earlier)
     return [
         _row(context, run_id, notice, key, context.now + timedelta(microseconds=made + at), part_of_id)

@@ -79,7 +79,7 @@ class ReceiverText:
         room, most = self.body, self.title
         if room is not None and (self.merges or self.title == 0):
             most = room // 2 if not self.title else min(room // 2, self.title)
-        title = _shortened(title, most or None, len if self.title else self.size)
+        title = _shortened(title, most or None, self.size)
         if room is not None and (self.merges or self.title == 0):
             room -= self.size(title) + len("\r\n")
         body = body if room is None else self._lines(body, room, rest)
@@ -120,7 +120,7 @@ def _shortened(text: str, most: int | None, size: Size) -> str:
 SLACK, SLACK_BLOCKS = ReceiverText(35_000, 250, _in_html), ReceiverText(3_000, 150, _in_html)
 """Attachments, and blocks: a section has at most 3,000 characters, a header 150 (Slack, Block Kit reference)."""
 
-TEAMS = ReceiverText(24_000, 250, _in_card, title_in_markdown=True)
+TEAMS = ReceiverText(24_000, 500, _in_card, title_in_markdown=True)
 """A message of Teams has at most 28 KB (Microsoft, limits of webhooks); the rest is for the card around the text."""
 
 OF_SCHEME = {

@@ -51,12 +51,16 @@ LISTING = "listing"
 """The kind of the sources of a live audit."""
 
 
-def scheduled(runs: Sequence[Row]) -> list[Row]:
+def scheduled(runs: Sequence[Row], lake: Lake) -> list[Row]:
     """Return the runs without live audits of some tables, which do not replace an audit of the lake.
 
-    A run that only listed storage may be such an audit if other runs read other evidence and more tables.
+    A run that only listed storage is such an audit if the lake has reports and the last run that read them covered more
+    tables.
     """
-    most = max((run["tables_expected"] or 0 for run in runs if not _only_listed(run)), default=0)
+    whole = [run for run in runs if not _only_listed(run)]
+    if not whole or all(each.is_listing for each in lake.inventories):
+        return [*runs]
+    most = whole[-1]["tables_expected"] or 0
     return [run for run in runs if not _only_listed(run) or (run["tables_expected"] or 0) >= most]
 
 
@@ -76,10 +80,13 @@ def lasting(
         run: a run that ended after it.
         runs: all runs, in their order.
     """
-    ids = [each["run_id"] for each in runs]
-    end = ids.index(run["run_id"])
+    at = {each["run_id"]: number for number, each in enumerate(runs)}
+    end = at[run["run_id"]]
+    # a run with a slow clock comes before the one with which the trouble began
     spans = {
-        receiver: runs[ids.index(first) : end + 1] for receiver, first in begun.items() if first in ids[:end]
+        receiver: [runs[at[first]], *runs[min(at[first], end - 1) + 1 : end + 1]]
+        for receiver, first in begun.items()
+        if first in at and first != run["run_id"]
     }
     scopes = _scopes(results, {each["run_id"]: each for span in spans.values() for each in span})
     existing = None if lake.finds_tables else {each.name for each in (*lake.tables, *lake.watched)}

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post
 from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.notice_rows import AlertContext
+from lakeaudit.alerts.trouble import scheduled
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
-from lakeaudit.results.read import Results
+from lakeaudit.results.read import PUBLISHED, Results
 from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.extras import install_hint
@@ -117,11 +118,18 @@ def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
 
 
 def _send_heartbeat(lake: Lake, clients: Clients, now: datetime) -> tuple[str, ...]:
-    """Signal that the audit was published and lacks no coverage that earlier audits had; return warnings."""
+    """Signal that the audit was published and lacks no coverage that earlier audits had; return warnings.
+
+    A live audit of some tables sends no signal: it would hide that the audit of the lake does not run.
+    """
     if lake.heartbeat_url_env is None:
         return ()
     try:
-        lost = tables_with_lost_coverage(Results(lake.results, clients, lake.name), now)
+        results = Results(lake.results, clients, lake.name)
+        published = [run for run in results.runs() if run["status"] in PUBLISHED]
+        if published and published[-1] not in scheduled(published, lake):
+            return ()
+        lost = tables_with_lost_coverage(results, now)
         if lost:
             return (f"no heartbeat was sent, because coverage is lost in {number(lost, 'table')}",)
         ping(lake.heartbeat_url_env, os.environ)

@@ -83,7 +83,10 @@ class Lake:
     def __post_init__(self) -> None:
         self.place = Location.parse(str(self.folder / "results"))
         tables = [{"name": t, "location": f"s3://lake/{t}", "manifests": [{"kind": "delta"}]} for t in TABLES]
-        self.file = lake_file(self.folder, self.place, tables=tables, alerts=[self.route])
+        reports = [{"kind": "s3_inventory", "location": "s3://inv/"}]
+        self.file = lake_file(
+            self.folder, self.place, tables=tables, alerts=[self.route], inventories=reports
+        )
 
     def put_run(self, run_id: str, hour: float, status: str = "complete", tables: tuple[str, ...] = TABLES,
               **columns: Any) -> None:  # fmt: skip
@@ -129,6 +132,13 @@ def test_a_live_audit_of_one_table_does_not_end_the_incident_of_the_nightly_audi
     assert lake.round(25) == [
         "audits work again: the audit night2 ended at 2026-11-22 13:00:00Z and judged 3 of 3 tables"
     ]
+
+
+def test_a_slow_clock_makes_no_audit_of_one_table_an_audit_of_the_lake(lake: Lake) -> None:
+    lake.put_run("night", 10, "failed", error="denied")
+    assert lake.round(10) == ["the audit failed: denied"]
+    lake.put_run("live", 9, tables=("orders",))
+    assert lake.round(11) == []
 
 
 REPORT = {"role": "storage", "kind": "s3_inventory", "location": "s3://inv/", "identity": "x", "rows": 7}

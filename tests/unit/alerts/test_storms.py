@@ -227,6 +227,22 @@ def test_a_new_owner_ends_the_alert_of_the_old_one_in_the_next_round(tmp_path: P
     assert len(caught.posts) == 2
 
 
+def test_an_alert_keeps_the_owner_of_a_table_that_only_audits_discover(
+    tmp_path: Path, caught: Catcher
+) -> None:
+    """`lakeaudit alert` reads no catalog, so it does not discover the table."""
+    nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
+    reports = [{"kind": "s3_inventory", "location": "s3://inv/"}]
+    discover = [{"discover": {"from": "inventory", "under": ["s3://lake/"], "owner": "sales"}}]
+    nights.file = lake_file(tmp_path, nights.place, tables=discover, inventories=reports,
+                            alerts=[{"kind": "alertmanager", "url_env": "TO"}])  # fmt: skip
+    publish(nights.place, tables=[{"lake": LAKE, "table_name": "t0", "owner": "sales"}])
+    nights.publish((loss("t0"), "opened"))
+    nights.publish((loss("t0"), "still"))
+    (post,) = caught.posts
+    assert [alert["labels"]["owner"] for alert in post] == ["sales"]
+
+
 def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
     quiet = Nights(tmp_path, {"kind": "apprise", "url_env": "NOBODY"}, "")
     quiet.publish((loss("t0"), "opened"))

@@ -207,6 +207,24 @@ def test_an_example_at_alertmanager_ends_by_itself(
     assert alert["annotations"]["summary"].startswith("lakeaudit shop: TEST: ")
 
 
+def test_a_live_audit_of_some_tables_sends_no_heartbeat(
+    tmp_path: Path, place: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = {"role": "storage", "kind": "s3_inventory", "location": "s3://inv/", "identity": "x", "rows": 7}
+    reports = [{"kind": "s3_inventory", "location": "s3://inv/"}]
+    file = lake_file(tmp_path, place, heartbeat_url_env="BEAT", inventories=reports)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    publish(place, runs=[run("night", sources=[report], tables_expected=9, finished_at=later)])
+    with catching() as caught:
+        monkeypatch.setenv("BEAT", caught.url)
+        assert after_audit(load_lake(file, {}), file, Clients(), later) == ()
+        assert len(caught.gets) == 1
+        later += timedelta(hours=1)
+        publish(place, runs=[run("live", tables_expected=1, finished_at=later)])
+        assert after_audit(load_lake(file, {}), file, Clients(), later) == ()
+        assert len(caught.gets) == 1
+
+
 def test_no_heartbeat_is_sent_while_coverage_is_lost(
     tmp_path: Path, place: Location, receiver: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
