@@ -1,8 +1,10 @@
-"""Limits of the machine, set for a while: how large files may become, and how much memory a process took."""
+"""Limits of the machine, set for a while: how large files may become, and what a process took."""
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 @contextmanager
@@ -14,3 +16,9 @@ def small_files(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a running process, in all of its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

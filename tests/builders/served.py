@@ -12,8 +12,9 @@ from urllib.parse import urlencode, urlsplit
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from tests.builders.resources import processor_seconds
+
 _SPOKEN = Subprotocol("streamlit")
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,7 @@ class Served:
     @property
     def busy(self) -> float:
         """CPU seconds so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return processor_seconds(self.pid)
 
 
 @contextmanager
