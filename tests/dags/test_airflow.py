@@ -103,11 +103,12 @@ def env(folder: Path, lake: Lake) -> dict[str, str]:
 
 
 def dags_test(env: Mapping[str, str], dag: str, conf: object = None) -> tuple[int, str]:
-    """Exit code and output of `airflow dags test`."""
+    """Exit code and output of `airflow dags test`, as one line without colours: Airflow 3.0 wraps errors."""
     given = ["--conf", json.dumps(conf)] if conf is not None else []
     words = [str(AIRFLOW), "dags", "test", dag, *given]
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    return done.returncode, " ".join(said.split())
 
 
 def bag_of(env: Mapping[str, str]) -> dict[str, Any]:
