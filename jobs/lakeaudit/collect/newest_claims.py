@@ -133,6 +133,10 @@ class NewestClaims:
             for key in keys:
                 if table.location.holds(*key):
                     said[key].append(_reference(table, "", UNKNOWN, why))
+        for place, why in self._others.folders:
+            for key in filter(lambda key: place.holds(*key), keys):
+                table = next(each for each in self._holding if each.location.holds(*key))
+                said[key].append(_reference(table, "", UNKNOWN, why))
 
     def _unknown(self) -> Iterator[tuple[Table, str]]:
         """Yield tables whose lists are not all known, with the reason."""

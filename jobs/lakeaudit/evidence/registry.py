@@ -199,7 +199,15 @@ def import_readers() -> None:
 
 
 def _forget() -> None:
-    for computed in (row_kinds, state_kinds, original_kinds, roots, state_files, reserved_folders):
+    for computed in (
+        row_kinds,
+        state_kinds,
+        original_kinds,
+        roots,
+        list_folders,
+        state_files,
+        reserved_folders,
+    ):
         computed.cache_clear()
 
 
@@ -242,6 +250,15 @@ def snapshot_kinds() -> tuple[str, ...]:
 def roots() -> Mapping[str, TableRoot]:
     """Return by format how its tables are discovered among keys; the first format of a table counts."""
     return MappingProxyType({name: kind.root for name, kind in MANIFESTS.items() if kind.root is not None})
+
+
+@cache
+def list_folders() -> Mapping[str, str]:
+    """Return by kind the folder below a table in which it lists files for readers, for kinds that show no root."""
+    shown = {name: kind.model for name, kind in MANIFESTS.items() if kind.root is None}
+    return MappingProxyType(
+        {name: model.folder for name, model in shown.items() if model.is_state and model.folder is not None}
+    )
 
 
 @cache

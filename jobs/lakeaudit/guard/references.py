@@ -12,7 +12,7 @@ from lakeaudit.engine.answers import answers_of, few_answers, hold_answers
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, Stored
+from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, Stored, not_all_listed
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.guard.share import FOUND, rows_found
 from lakeaudit.keys import Location
@@ -153,11 +153,25 @@ def _tables_around(lake: Lake, con: Connection, keys: Relation) -> list[Table]:
 def _unknown_listers(lake: Lake, others: OtherListers) -> Iterator[Doubt]:
     for name, why in others.unknown.items():
         yield Doubt(name, why, lake.table(name).location)
+    for place, why in others.folders:
+        yield Doubt(place.uri, why, place)
 
 
 def _doubts(reads: Sequence[ManifestRead]) -> Iterator[Doubt]:
     for read in reads:
         for name, why in read.broken.items():
-            yield Doubt(name, why)
+            if not _is_incomplete_list(read, name):
+                yield Doubt(name, why)
+            elif not MANIFESTS[read.kind].model.is_state:
+                yield Doubt(name, why, read.tables[name].location)
         for place, name, why in read.protected:
             yield Doubt(name, why, place)
+
+
+def _is_incomplete_list(read: ManifestRead, name: str) -> bool:
+    """Return whether a table was read completely, and the lake file says that its list lacks files of its folder.
+
+    Readers by a state manifest use no other files. The files that a list of single writes lacks are in the folder.
+    """
+    lacks = any(each.kind == read.kind and not each.complete for each in read.tables[name].manifests)
+    return lacks and read.broken[name] == not_all_listed(read.kind)

@@ -13,7 +13,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta.log import paths
-from lakeaudit.evidence.manifest.delta.log.layout import needed_files
+from lakeaudit.evidence.manifest.delta.log.layout import SIDECARS, needed_files
 from lakeaudit.evidence.manifest.delta.log.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log.metadata import (
     NO_ACTION,
@@ -46,6 +46,7 @@ from lakeaudit.evidence.protocol import (
     Clock,
     Context,
     EvidenceGap,
+    NeededFile,
     SnapshotWindow,
     SourceInfo,
     TableState,
@@ -217,7 +218,18 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         log_since=reading.log.since,
         archived_after=meta.archived_after,
         state=state_of(reading),
-        needed_log=partial(needed_files, reading.log, frozenset(reading.broken)),
+        needed_log=partial(_needed_log, reading),
+    )
+
+
+def _needed_log(reading: Reading) -> Iterator[NeededFile]:
+    """Yield the files that readers of the newest state need, with the sidecars of its checkpoint if they are known."""
+    yield from needed_files(reading.log, frozenset(reading.broken))
+    content = reading.newest_checkpoint or reading.base_content
+    files = content.files if content else [each.file for each in reading.checkpoint]
+    folder = reading.log.folder.join(SIDECARS)
+    yield from (
+        NeededFile(each.place, each.size, each.modified_at) for each in files if folder.holds(*each.place)
     )
 
 

@@ -22,7 +22,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, seekable
 from lakeaudit.evidence.manifest.delta.log import actions as acts
 from lakeaudit.evidence.manifest.delta.log.checkpoint_runs import Checkpoint
-from lakeaudit.evidence.manifest.delta.log.layout import Log
+from lakeaudit.evidence.manifest.delta.log.layout import SIDECARS, Log
 from lakeaudit.evidence.manifest.delta.state.entry_sums import NOTHING, EntrySums, of_checkpoint
 from lakeaudit.evidence.manifest.delta.state.notes import GONE, NO_PARQUET, TORN, parquet_problem
 from lakeaudit.evidence.protocol import Context
@@ -271,7 +271,7 @@ def _sidecar_files(log: Log, top: FileSummary, clients: Clients) -> dict[Locatio
     """Return the sidecars that a checkpoint names, with None for one that is missing."""
     if not top.sidecars:
         return {}
-    folder = log.folder.join("_sidecars")
+    folder = log.folder.join(SIDECARS)
     there = {file.place: file for file in list_files(clients, folder, flat=True)}
     named = [folder.join(unquote(name.rpartition("/")[2])) for name, _ in top.sidecars]
     return {place: there.get(place) for place in named}

@@ -31,6 +31,7 @@ CLOCK_STEP = timedelta(seconds=2)
 _FEW, _FEW_OF = 3, 20
 """If more commits than this number, and than one in so many, were written late, the log was copied: none is suspect."""
 HINT = "_last_checkpoint"
+SIDECARS = "_sidecars"
 _NAMED = 1000
 """Most missing parts of one checkpoint that are named: the name of one part may claim 10 billion."""
 FROM_THE_START = -1
