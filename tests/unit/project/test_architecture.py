@@ -724,6 +724,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lake_airflow": {"airflow"},
     "lake_check": {"airflow", "boto3", "botocore", "yaml"},
     "lake_gate": {"airflow", "lake_check"},
+    "lake_guard": {"airflow"},
     "lake_steps": {"airflow", "lake_airflow", "lake_check", "lake_files", "lake_outcomes"},
     "lake_events": {"airflow", "lake_files", "lake_gate", "lake_steps"},
     "lake_broken": {"airflow", "lake_airflow", "lake_files"},
