@@ -11,6 +11,7 @@ RunStatus = Literal["running", "complete", "partial", "suspect", "failed"]
 AxisStatus = Literal["complete", "partial", "off", "overtaken"]
 TableStatus = Literal["complete", "partial", "off"]
 Answer = Literal["ok", "discrepancies", "unknown"]
+VerifiedAnswer = Literal["yes", "no", "unknown"]
 GuardStatus = Literal["live", "referenced", "promised", "being_written", "unknown", "free", "absent"]
 
 
@@ -416,3 +417,26 @@ class GuardSummary(TypedDict):
     doubts: list[str]
     files: list[GuardedFile]
     safe_list: NotRequired[SafeList]
+
+
+class VerifiedTable(TypedDict):
+    """The answer whether the commits of a table are verified."""
+
+    table: str
+    answer: VerifiedAnswer
+    reason: str
+    verified_through: str | None
+    as_of: str | None
+    run_id: str | None
+    open_discrepancies: int | None
+    blocked_by: list[str]
+
+
+class VerifiedSummary(TypedDict):
+    """The answers about the commits of tables."""
+
+    format: int
+    lake: str
+    through: str
+    answer: VerifiedAnswer
+    tables: list[VerifiedTable]

@@ -69,6 +69,7 @@ _SIGNS = (
     ("check the results", "findings"),
     ("check the results", "transitions"),
     ("check the results", "discrepancies"),
+    ("check the results", "verified"),
     ("check the results", "runs"),
     ("publish", "tables"),
     ("publish", "notices"),

@@ -21,6 +21,7 @@ from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partition
 from lakeaudit.audit.preflight import require_gates, require_results
 from lakeaudit.audit.preview import MOST_TABLES, Preview, serious, show_groups
 from lakeaudit.audit.storage_snapshots import snapshot_comparison, store_snapshots
+from lakeaudit.audit.verified_tables import verified_rows
 from lakeaudit.checks.lineage.lineage_checks import check_witnesses
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.lifecycles import Lifecycles
@@ -374,6 +375,8 @@ class _Run:
             self.writer.write("states", self._states(evidence, judgement), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
+            verified = verified_rows(evidence, judgement, self.past.again(), setup.context.now)
+            self.writer.put("verified", verified, run_id)
             standing = self.ledger.standing(setup.context.now)
             lost = tables_with_lost_coverage(self.past.again(), setup.context.now)
             outcome = conclude(

@@ -33,11 +33,12 @@ Examples:
 EXIT_CODES = """\b
 Exit codes:
    0  success
-   1  the audit has findings at or above --fail-on, `check` has
-      discrepancies, or `guard` has files that tables need
+   1  the audit has findings at or above --fail-on, `check` or
+      `verified` has discrepancies, or `guard` has needed files
    2  the command line, the lake file or the plan is wrong
    3  only a part was done: a source could not be read completely,
-      or a step of a plan was not done; `check` or `guard` cannot tell
+      or a step of a plan was not done; `check`, `guard` or
+      `verified` cannot tell
   10  nothing could be audited
   11  the results failed a check before their publication
       (docs/gates.md); nothing is published

@@ -1,4 +1,4 @@
-"""Define the commands that protect tables: before files are deleted."""
+"""Define the commands that protect tables before files are deleted, and pipelines before they read tables."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lakeaudit.cli.frame import app, finish_with, load, now, progress
+from lakeaudit.cli.frame import app, finish_with, load, now, progress, results_of, say
 from lakeaudit.cli.options import LakeFile
 
 
@@ -72,3 +72,42 @@ def guard(
         delete_list, form, tuple(table or ()), bucket, output, format, max_requests, spark
     )
     return finish_with(command.run(request, load(lake), clock=now, progress=progress(), out=sys.stdout))
+
+
+@app.command()
+def verified(
+    lake: LakeFile,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Name of a table, or a pattern such as sales.*; repeatable. Default: all."
+        ),
+    ] = None,
+    through: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="All commits up to this time (UTC) must be verified: 2026-11-21T08:00:00Z."
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="All commits that are older than this must be verified, such as 24h; default: `overdue` of the lake "
+            "file, else 36h.",
+        ),
+    ] = None,
+    format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
+) -> int:
+    """Answer up to which time commits are verified.
+
+    A commit is verified if an audit judged all files that it added and the table still needs, and no discrepancy of
+    severity error or critical is open about them. The command reads only the result tables. The exit code is 0 if the
+    answer for every table is yes, 1 if open discrepancies stop a table, and 3 if audits judged too little.
+    """
+    from lakeaudit.commands import verified as command
+
+    loaded, at = load(lake), now()
+    demanded = command.demanded_time(loaded, through, within, at)
+    answers = command.verified(loaded, results_of(loaded), table or (), demanded)
+    return say(command.write(loaded, answers, demanded, sys.stdout, format), command.exit_code(answers))

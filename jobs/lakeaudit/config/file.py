@@ -230,10 +230,12 @@ class Ceiling(Block):
 
 
 class LedgerRules(Block):
-    """The changes of an accepted warning after which it stays accepted."""
+    """The changes of an accepted warning after which it stays accepted, and what stops the watermark of a table."""
 
     ack_growth: Share = 0.1
     """The share by which its files, rows and bytes may grow."""
+    accepted_stop_verified: Flag = False
+    """Whether accepted discrepancies stop the watermark, too."""
 
 
 class Alert(Block):

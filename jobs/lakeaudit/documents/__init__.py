@@ -19,6 +19,7 @@ from lakeaudit.json_documents import (
     LineageEvent,
     PostedAlert,
     ScanSummary,
+    VerifiedSummary,
     WebhookMessage,
 )
 from lakeaudit.reconcile.plans.plan_file import Header
@@ -100,6 +101,9 @@ DOCUMENTS: Mapping[str, Document] = {
     "explain": Document("Output of `lakeaudit explain --format json`", _explanation),
     "scan": Document("Output of `lakeaudit scan --format json`", lambda: type_schema(ScanSummary)),
     "check": Document("Output of `lakeaudit check --format json`", lambda: type_schema(CheckSummary)),
+    "verified": Document(
+        "Output of `lakeaudit verified --format json`", lambda: type_schema(VerifiedSummary)
+    ),
     "guard": Document("Output of `lakeaudit guard --format json`", lambda: type_schema(GuardSummary)),
     "plan": Document("Line of a plan of `lakeaudit reconcile plan`", _plan),
     "openlineage": Document("Body of a request to `openlineage_url_env`", lambda: type_schema(LineageEvent)),

@@ -13,7 +13,7 @@ from lakeaudit.documents.values import OF_KEYS, OF_PROPERTIES, values_of
 
 NULL = {"type": "null"}
 _OFFSET_TIME = {"type": "string", "format": "date-time"}
-_TIMES = {"as_of": TIME, "cut_from": TIME, "cut_to": TIME} | dict.fromkeys(
+_TIMES = {"as_of": TIME, "cut_from": TIME, "cut_to": TIME, "verified_through": TIME} | dict.fromkeys(
     ("eventTime", "startsAt", "endsAt"), _OFFSET_TIME
 )
 """Schemas of times; every property whose name ends in `_at` is a time, too."""

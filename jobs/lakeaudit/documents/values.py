@@ -9,7 +9,7 @@ from lakeaudit.errors import INTERRUPTED
 from lakeaudit.formatting import CONFIRMED
 from lakeaudit.json_documents import AxisStatus, RunStatus
 from lakeaudit.kinds import AXES, KINDS, SEVERITIES
-from lakeaudit.ledger import last_states, resolution, settle
+from lakeaudit.ledger import last_states, resolution, settle, watermark
 from lakeaudit.reconcile import steps
 from lakeaudit.reconcile.execution import journal
 from lakeaudit.reconcile.plans.plan_file import FORMAT
@@ -48,6 +48,7 @@ OF_COLUMNS: Values = {
     "runs.sources.role": ROLES,
     "coverage.status": get_args(AxisStatus),
     "states.standing": (last_states.READ, last_states.LOST, last_states.ELSEWHERE, last_states.CATALOGUED),
+    "verified.movement": watermark.MOVEMENTS,
     "transitions.transition": _TRANSITIONS,
     "transitions.from_kind": tuple(KINDS),
     "transitions.to_kind": tuple(KINDS),

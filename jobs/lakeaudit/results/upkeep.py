@@ -122,6 +122,7 @@ def _removed(writer: ResultsWriter, due: Retention) -> int:
         "coverage": of_runs,
         "transitions": f"{of_runs} OR {of_nobody}",
         "notices": of_runs,
+        "verified": of_runs,
         "discrepancies": f"state = 'resolved' AND resolved_at < {moment(due.until)}",
         "runs": of_runs,
     }

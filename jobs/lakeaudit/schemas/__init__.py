@@ -98,6 +98,7 @@ from lakeaudit.schemas.results import (
     TABLES,
     TRANSITIONS,
     VACUUM_INVENTORY,
+    VERIFIED,
 )
 from lakeaudit.schemas.watched import UNOWNED_FOLDER, WATCHED_PREFIX
 
@@ -187,6 +188,7 @@ __all__ = [
     "UPLOAD",
     "VACUUM_INVENTORY",
     "VERDICT",
+    "VERIFIED",
     "VERSION",
     "VERSION_RULES",
     "WATCHED_PREFIX",

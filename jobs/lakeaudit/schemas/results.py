@@ -214,6 +214,18 @@ TABLES = result(
 )
 """The tables of a lake, with the first and the last published run that judged each; null: not known."""
 
+VERIFIED = result(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    as_of="time",
+    verified_through="time",
+    movement="string",  # forward | back | same
+    open_discrepancies="long",
+    blocked_by="strings",
+)
+"""The watermark of each table after each run that audited it."""
+
 NOTICES = result(
     notice_id="string",
     lake="string",
@@ -280,6 +292,7 @@ RESULTS: dict[str, pa.Schema] = {
     "findings": FINDINGS,
     "transitions": TRANSITIONS,
     "discrepancies": DISCREPANCIES,
+    "verified": VERIFIED,
     "tables": TABLES,
     "notices": NOTICES,
 }

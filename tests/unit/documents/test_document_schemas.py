@@ -92,6 +92,7 @@ def _type_of(name: str) -> str:
         "scan": "ScanSummary",
         "check": "CheckSummary",
         "guard": "GuardSummary",
+        "verified": "VerifiedSummary",
         "openlineage": "LineageEvent",
         "webhook": "WebhookMessage",
     }.get(name, "")

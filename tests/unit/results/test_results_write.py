@@ -217,10 +217,11 @@ GIVEN: dict[str, list[dict[str, Any]]] = {
     ],
     "transitions": [{"transition_id": "t1", "run_id": "r1", "lake": "shop", "transition": "opened"}],
     "discrepancies": [{"discrepancy_id": f"d{n}", "lake": "shop", "state": "open"} for n in range(3)],
+    "verified": [{"run_id": "r1", "lake": "shop", "table_name": "orders", "movement": "same"}],
     "tables": [{"lake": "shop", "table_name": name} for name in ("events", "orders")],
     "notices": [{"notice_id": "n1", "run_id": "r1", "lake": "shop", "status": "sent"}],
 }
-SMALL = ("coverage", "tables", "notices")
+SMALL = ("coverage", "verified", "tables", "notices")
 KEYED = {"transitions": "transition_id", "discrepancies": "discrepancy_id"}
 
 

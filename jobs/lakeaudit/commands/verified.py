@@ -1,0 +1,159 @@
+"""Answer `lakeaudit verified`: up to which time are the commits of tables verified? Only the result tables are read."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TextIO
+
+from lakeaudit.config import Lake, glob_to_regex
+from lakeaudit.config.parsers import parse_duration
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.formatting import in_utc, iso, iso_or_null, number, second, visible
+from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
+from lakeaudit.results.read import Results, Row
+from lakeaudit.results.summaries.table_answers import UNKNOWN
+from lakeaudit.results.summaries.verified_tables import last_watermarks
+
+FORMAT = 1
+YES: VerifiedAnswer = "yes"
+NO: VerifiedAnswer = "no"
+SHOWN = 3
+"""Ids that the text names."""
+
+
+def demanded_time(lake: Lake, through: str | None, within: str | None, now: datetime) -> datetime:
+    """Return the time up to which commits must be verified; default: `overdue` of the lake file before now.
+
+    Raises:
+        BadInput: both options are given, or a value is not a time or duration.
+    """
+    if through is not None and within is not None:
+        raise BadInput("--through", "does not combine with --within", "give one of them")
+    if through is not None:
+        try:
+            return in_utc(datetime.fromisoformat(through))
+        except ValueError:
+            what = "is not a timestamp"
+            raise BadInput(f"--through {through}", what, "write 2026-11-21T08:00:00Z") from None
+    return now - (lake.overdue if within is None else _duration(within))
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise BadInput(f"--within {text}", "is not a duration", "write 24h or 2d") from None
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The answer for a table: `answer` is yes, no or unknown; `row` is its newest row of `verified`, or None."""
+
+    table: str
+    answer: VerifiedAnswer
+    reason: str
+    row: Row | None = None
+
+    @property
+    def through(self) -> datetime | None:
+        """Return the time up to which its commits are verified; None: none is."""
+        return self.row["verified_through"] if self.row else None
+
+    def plain(self) -> VerifiedTable:
+        """Return the object of the JSON document."""
+        row = self.row or {}
+        return {
+            "table": self.table,
+            "answer": self.answer,
+            "reason": self.reason,
+            "verified_through": iso_or_null(self.through),
+            "as_of": iso_or_null(row.get("as_of")),
+            "run_id": row.get("run_id"),
+            "open_discrepancies": row.get("open_discrepancies"),
+            "blocked_by": list(row.get("blocked_by") or ()),
+        }
+
+
+def verified(lake: Lake, results: Results, patterns: Sequence[str], through: datetime) -> list[Verified]:
+    """Answer for each table that a name or pattern selects, by default for all tables.
+
+    Raises:
+        BadInput: a pattern is not valid.
+    """
+    try:
+        rows = last_watermarks(results)
+    except CannotAudit as error:
+        return [Verified(pattern, UNKNOWN, str(error)) for pattern in patterns or (lake.name,)]
+    names = sorted({*rows, *(table.name for table in lake.tables)})
+    if not patterns:
+        return [_answer(name, rows.get(name), through) for name in names]
+    found = {pattern: _matching(pattern, names) for pattern in dict.fromkeys(patterns)}
+    chosen = dict.fromkeys(name for matching in found.values() for name in matching)
+    missing = [
+        Verified(pattern, UNKNOWN, "no table has this name") for pattern, few in found.items() if not few
+    ]
+    return [*(_answer(name, rows.get(name), through) for name in chosen), *missing]
+
+
+def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+    if pattern in names:
+        return [pattern]
+    try:
+        regex = glob_to_regex(pattern)
+    except ValueError as error:
+        raise BadInput(f"--table {pattern}", f"is not a pattern: {error}", "write sales.*") from error
+    return [name for name in names if re.match(regex, name)]
+
+
+def _answer(name: str, row: Row | None, through: datetime) -> Verified:
+    if row is None:
+        return Verified(
+            name, UNKNOWN, "no audit has judged the table since this version of lakeaudit is used"
+        )
+    at = row["verified_through"]
+    if at is not None and at >= through:
+        return Verified(name, YES, f"verified through {second(at)}", row)
+    until = "no commit is verified" if at is None else f"verified only through {second(at)}"
+    if row["open_discrepancies"]:
+        open_ones = number(row["open_discrepancies"], "open discrepancy")
+        return Verified(name, NO, f"{until}: {open_ones} ({_few(row['blocked_by'])})", row)
+    why = "; ".join(row["blocked_by"] or ()) or "no later audit has judged the table"
+    return Verified(name, UNKNOWN, f"{until}: {why} (last audit: {second(row['as_of'])})", row)
+
+
+def _few(ids: Sequence[str]) -> str:
+    return ", ".join([each[:12] for each in ids[:SHOWN]] + (["..."] if len(ids) > SHOWN else []))
+
+
+def exit_code(answers: Sequence[Verified]) -> int:
+    """Return 1 if the answer for a table is no, else 3 if one is unknown, else 0."""
+    found = {each.answer for each in answers}
+    return 1 if NO in found else 3 if UNKNOWN in found or not found else 0
+
+
+def write(lake: Lake, answers: Sequence[Verified], through: datetime, out: TextIO, form: str) -> str:
+    """Print the answers as one JSON document or as one line each; return the verdict."""
+    if form == "json":
+        print(json.dumps(document(lake, answers, through)), file=out)
+    else:
+        for each in answers:
+            print(f"{each.answer:<7}  {visible(each.table)}: {visible(each.reason)}", file=out)
+    counts = Counter(each.answer for each in answers)
+    return "; ".join(
+        f"{answer}: {number(counts[answer], 'table')}" for answer in (YES, NO, UNKNOWN) if counts[answer]
+    )
+
+
+def document(lake: Lake, answers: Sequence[Verified], through: datetime) -> VerifiedSummary:
+    """Return the JSON document of `--format json`."""
+    code = exit_code(answers)
+    return {
+        "format": FORMAT,
+        "lake": lake.name,
+        "through": iso(through),
+        "answer": NO if code == 1 else UNKNOWN if code == 3 else YES,
+        "tables": [each.plain() for each in answers],
+    }

@@ -1,0 +1,69 @@
+"""Computes up to which time all commits of a table are verified: the watermark that other pipelines wait for. Pure.
+
+A commit is verified if an audit whose storage snapshot is younger than the commit judged every file that the table
+still needs, and no discrepancy of severity error or critical is open about a file of this commit or an earlier one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+STEP = timedelta(microseconds=1)
+FORWARD, BACK, SAME = "forward", "back", "same"
+MOVEMENTS = (FORWARD, BACK, SAME)
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """The open discrepancies of a table that count.
+
+    Attributes:
+        number: how many there are.
+        first_at: time of the oldest commit with a file that they concern; None: no time is known.
+        undated: how many are about no file with a known time, such as a lost log: they concern every commit.
+        ids: some of their ids.
+    """
+
+    number: int = 0
+    first_at: datetime | None = None
+    undated: int = 0
+    ids: tuple[str, ...] = ()
+
+
+NOTHING_OPEN = Blocking()
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The watermark of a table after an audit. `blocked_by` are ids of discrepancies, or reasons; empty: nothing."""
+
+    through: datetime | None
+    movement: str
+    blocked_by: tuple[str, ...] = ()
+
+
+def next_watermark(
+    before: datetime | None, judged_through: datetime | None, blocking: Blocking, reasons: Sequence[str] = ()
+) -> Watermark:
+    """Return the watermark after an audit.
+
+    Args:
+        before: the watermark of the last audit; None: there was none.
+        judged_through: the time up to which this audit judged the files of all commits; None: it judged only a part.
+        blocking: the open discrepancies after this audit.
+        reasons: why this audit judged only a part.
+    """
+    known = [time for time in (before, judged_through) if time is not None]
+    through = max(known, default=None)
+    if blocking.undated:
+        through = None
+    elif through is not None and blocking.first_at is not None:
+        through = min(through, blocking.first_at - STEP)
+    blocked_by = blocking.ids if blocking.number else tuple(reasons if judged_through is None else ())
+    return Watermark(through, _movement(before, through), blocked_by)
+
+
+def _movement(before: datetime | None, after: datetime | None) -> str:
+    if before == after:
+        return SAME
+    return BACK if after is None or (before is not None and after < before) else FORWARD

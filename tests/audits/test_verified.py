@@ -1,0 +1,134 @@
+"""`lakeaudit verified` over audits of a real table: it waits, moves forward, and moves back after a loss."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.commands import verified as command
+from lakeaudit.config import Lake
+from lakeaudit.errors import BadInput
+from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.results.summaries.verified_tables import last_watermarks
+from lakeaudit.runtime.connections.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.repair_plans import an_hour_old
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    made.write("customers")
+    an_hour_old(made)
+    return made
+
+
+def lake_of(shop: Shop, tmp_path: Path, extra: str = "") -> Lake:
+    return shop.lake(
+        tmp_path, inventories=f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]", extra=extra
+    )
+
+
+def answers(
+    lake: Lake, *tables: str, within: timedelta = timedelta(minutes=30)
+) -> dict[str, tuple[str, str]]:
+    found = command.verified(lake, results_of(lake), tables, datetime.now(UTC) - within)
+    return {each.table: (each.answer, each.reason) for each in found}
+
+
+def short(lake: Lake, *tables: str, within: timedelta = timedelta(minutes=30)) -> dict[str, str]:
+    return {name: answer for name, (answer, _) in answers(lake, *tables, within=within).items()}
+
+
+def test_from_the_first_audit_to_a_restored_loss(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    assert short(lake) == {"orders": "unknown", "customers": "unknown"}
+    audited(lake)
+    assert short(lake) == {"orders": "yes", "customers": "yes"}
+    assert short(lake, within=timedelta(0)) == {"orders": "unknown", "customers": "unknown"}
+
+    key = shop.keys("orders")[0]
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    audited(lake)
+    assert short(lake) == {"orders": "no", "customers": "yes"}
+    row = last_watermarks(results_of(lake))["orders"]
+    assert (row["movement"], row["open_discrepancies"], len(row["blocked_by"])) == ("back", 1, 1)
+
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
+    audited(lake)
+    assert short(lake) == {"orders": "yes", "customers": "yes"}
+    assert last_watermarks(results_of(lake))["orders"]["movement"] == "forward"
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"), [("", "yes"), ("ledger: {accepted_stop_verified: true}\n", "no")]
+)
+def test_an_accepted_loss_counts_if_the_lake_file_says_so(
+    shop: Shop, tmp_path: Path, rule: str, answer: str
+) -> None:
+    lake = lake_of(shop, tmp_path, rule)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    audited(lake)
+    assert short(lake, "orders") == {"orders": "no"}
+    results = results_of(lake)
+    ids = [row["discrepancy_id"] for row in results.unresolved()]
+    put_ack(results, ids, Ack("test", "expected", datetime.now(UTC) + timedelta(days=3)))
+    audited(lake)
+    assert short(lake, "orders") == {"orders": answer}
+
+
+def test_an_evidence_gap_stops_the_watermark(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    audited(lake)
+    before = last_watermarks(results_of(lake))["orders"]["verified_through"]
+    log = f"warehouse/orders/_delta_log/{2:020}.json"
+    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{damaged")
+    audited(lake)
+    row = last_watermarks(results_of(lake))["orders"]
+    assert row["verified_through"] is None or row["verified_through"] <= before
+    assert row["blocked_by"]
+    assert short(lake, "orders", within=timedelta(0))["orders"] in ("unknown", "no")
+
+
+def test_an_audit_of_one_table_moves_only_that_table(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    audited(lake, tables=("orders",))
+    assert short(lake) == {"orders": "yes", "customers": "unknown"}
+
+
+def test_the_document_and_the_exit_codes(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    audited(lake)
+    through = datetime.now(UTC) - timedelta(minutes=30)
+    found = command.verified(lake, results_of(lake), ("ord*", "nothing"), through)
+    out = StringIO()
+    verdict = command.write(lake, found, through, out, "json")
+    document = json.loads(out.getvalue())
+    assert verdict == "yes: 1 table; unknown: 1 table"
+    assert (document["answer"], [each["table"] for each in document["tables"]]) == (
+        "unknown",
+        ["orders", "nothing"],
+    )
+    assert command.exit_code(found) == 3
+    assert command.exit_code(found[:1]) == 0
+
+
+WRONG = {
+    ("2026-11-31", None): "is not a timestamp",
+    (None, "soon"): "is not a duration",
+    ("2026-11-01", "24h"): "does not combine",
+}
+
+
+@pytest.mark.parametrize("given", WRONG)
+def test_a_wrong_option_is_refused(shop: Shop, tmp_path: Path, given: tuple[str | None, str | None]) -> None:
+    with pytest.raises(BadInput, match=WRONG[given]):
+        command.demanded_time(lake_of(shop, tmp_path), *given, NOW)
