@@ -10,6 +10,8 @@ from typing import Any
 import lakeaudit
 from lakeaudit.api.checked import Checked
 from lakeaudit.api.explained import Explained
+from lakeaudit.api.guarded import Guarded
+from lakeaudit.api.verified import VerifiedTables
 from lakeaudit.commands.status import CommandResult
 
 PAGE = Path(__file__).parents[1] / "docs" / "python-reference.md"
@@ -22,7 +24,7 @@ HEAD = (
 FUNCTIONS = (lakeaudit.open, lakeaudit.scan)
 CLASSES: tuple[type, ...] = (
     *(lakeaudit.LakeHandle, lakeaudit.AuditRun, lakeaudit.Frame, lakeaudit.RepairPlan),
-    *(Explained, Checked, CommandResult, lakeaudit.AuditError),
+    *(Explained, Checked, VerifiedTables, Guarded, CommandResult, lakeaudit.AuditError),
 )
 _SECTION = re.compile(r"(Args|Attributes|Raises|Returns):")
 _HIDDEN = ("noqa", "lakeaudit.", "collections.abc.", "datetime.", "typing.")

@@ -73,7 +73,7 @@ def test_a_scan_names_everything_that_was_not_judged(place: Path) -> None:
     assert [line.partition(":")[0] for line in run.warnings][:2] == ["not judged", "not searched"]
 
 
-@pytest.mark.parametrize("call", ["audit", "check", "plan"])
+@pytest.mark.parametrize("call", ["audit", "check", "plan", "verified"])
 def test_a_scan_keeps_no_history(place: Path, call: str) -> None:
     lake = lakeaudit.scan(place)
     with pytest.raises(
@@ -105,8 +105,31 @@ def test_the_rows_are_those_of_the_commands(
     assert str(checked).endswith(checked.verdict)
     with pytest.raises(TypeError, match="three answers"):
         bool(checked)
+    capsys.readouterr()
+    verified = lake.verified("sales.*", within="24h")
+    cli.main(["verified", "lake.yaml", "--table", "sales.*", "--within", "24h"])
+    printed = capsys.readouterr()
+    assert str(verified) == printed.out + printed.err.removeprefix("lakeaudit: ").rstrip()
+    assert (verified.answer, verified.exit_code) == ("no", 1)
     cli.main(["explain", "lake.yaml", "sales/orders/a.parquet", "--format", "json"])
     assert lake.explain("sales/orders/a.parquet").to_dict() == json.loads(capsys.readouterr().out)
+
+
+def test_a_delete_list_is_checked_as_by_the_command(
+    lake: lakeaudit.LakeHandle, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sorted(str(path) for path in place.rglob("*.parquet"))
+    (tmp_path / "delete.txt").write_text("\n".join(files))
+    guarded = lake.guard("delete.txt", output="safe.csv")
+    code = cli.main(["guard", "lake.yaml", "delete.txt", "--format", "json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert (guarded.exit_code, guarded.counts) == (code, printed["counts"])
+    assert sum(guarded.counts.values()) == len(files)
+    assert guarded.counts["live"] > 0
+    assert "CRITICAL: do not delete" in str(guarded)
+    assert guarded.to_dict()["safe_list"]["keys"] == guarded.counts["free"]
+    with pytest.raises(TypeError, match="three answers"):
+        bool(guarded)
 
 
 def test_a_notebook_shows_hostile_keys_as_text(place: Path) -> None:

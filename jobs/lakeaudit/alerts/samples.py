@@ -18,6 +18,7 @@ from lakeaudit.report.evidence_ages import evidence_ages
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.summaries.lake_numbers import NOTHING_OPEN, OpenSums, open_sums, run_changes, total
 from lakeaudit.results.summaries.latest_coverage import latest_coverage
+from lakeaudit.results.summaries.verified_tables import last_watermarks
 
 DETAILED_TABLES = 250
 """Highest number of tables with series of their own by severity and axis."""
@@ -43,6 +44,9 @@ METRICS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("table", "severity"), "Open and not accepted; without a table: about evidence.",
     ),
     "lakeaudit_table_open_discrepancies": (("table",), "Open and not accepted, of all severities."),
+    "lakeaudit_verified_through_timestamp_seconds": (
+        ("table",), "Up to when all commits of a table are verified; 0: none is.",
+    ),
     "lakeaudit_rows_at_stake": (
         ("table",), "Known rows of open discrepancies of the worst severity of a table, above info.",
     ),
@@ -111,6 +115,7 @@ def samples(results: Results, lake: Lake, now: datetime) -> Iterator[Sample]:
     opened = open_sums(results, now)
     tables = sorted(_tables(lake, opened, latest_coverage(results)), key=_Table.rank)
     yield from _of_tables(tables, opened.get(None, NOTHING_OPEN))
+    yield from _verified(tables, last_watermarks(results))
     yield from _of_lake(tables)
 
 
@@ -164,6 +169,14 @@ def _of_tables(tables: Sequence[_Table], evidence: OpenSums) -> Iterator[Sample]
         yield Sample("lakeaudit_table_open_discrepancies", (visible(table.name),), table.open.number)
     yield Sample("lakeaudit_left_out", ("table details",), len(others))
     yield Sample("lakeaudit_left_out", ("tables",), len(tables[MOST_TABLES:]))
+
+
+def _verified(tables: Sequence[_Table], watermarks: Mapping[str, Row]) -> Iterator[Sample]:
+    for table in tables[:MOST_TABLES]:
+        if table.name in watermarks:
+            at = watermarks[table.name]["verified_through"]
+            seconds = 0.0 if at is None else at.timestamp()
+            yield Sample("lakeaudit_verified_through_timestamp_seconds", (visible(table.name),), seconds)
 
 
 def _open(table: str, opened: OpenSums) -> Iterator[Sample]:

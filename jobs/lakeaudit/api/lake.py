@@ -1,5 +1,6 @@
 """Open a lake by its lake file, or scan a location, and use the results from Python."""
 
+import json
 import os
 import sys
 import weakref
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakeaudit.api.explained import Explained
@@ -27,6 +29,8 @@ from lakeaudit.schemas import DISCREPANCIES, FINDINGS, RUNS
 
 if TYPE_CHECKING:
     from lakeaudit.api.checked import Checked
+    from lakeaudit.api.guarded import Guarded
+    from lakeaudit.api.verified import VerifiedTables
 
 DISCREPANCY_COLUMNS = ("discrepancy_id", "severity", "kind", "table_name", "key", "state", "first_seen_at")
 RUN_COLUMNS = ("run_id", "status", "as_of", "finished_at", "tables_audited", "error")
@@ -221,6 +225,59 @@ class LakeHandle:
         demand, now = command.demand_of(self.config, min_severity, judged, max_age, after), self.clock()
         answers = command.check(self.config, self._results(), names_of(tables), demand, now)
         return Checked(self.config, (*answers,), demand, now)
+
+    def verified(
+        self, tables: Names = (), *, through: str | None = None, within: str | None = None
+    ) -> "VerifiedTables":
+        """Answer from the results up to which time the commits of tables are verified: yes, no or unknown.
+
+        Args:
+            tables: names or patterns of tables, such as `sales.*`; none means all tables.
+            through: all commits up to this time must be verified, such as `2026-11-21T08:00:00Z`.
+            within: all commits that are older than this must be verified, such as `24h`; None: `overdue` of the lake
+                file, if `through` is None too.
+
+        Raises:
+            BadInput: an argument is not valid.
+        """
+        self._require_history("verified")
+        from lakeaudit.api.verified import VerifiedTables
+        from lakeaudit.commands import verified as command
+
+        demanded = command.demanded_time(self.config, through, within, self.clock())
+        answers = command.verified(self.config, self._results(), names_of(tables), demanded)
+        return VerifiedTables(self.config, (*answers,), demanded)
+
+    def guard(
+        self,
+        delete_list: str | os.PathLike[str],
+        *,
+        tables: Names = (),
+        form: str | None = None,
+        bucket: str | None = None,
+        output: str | os.PathLike[str] | None = None,
+    ) -> "Guarded":
+        """Check a list of files before somebody deletes them. Nothing in the lake changes.
+
+        Args:
+            delete_list: path or s3:// URI of a list, or a location that ends in `/`: all objects below it.
+            tables: tables to whose locations relative paths of the list belong.
+            form: form of the list; docs/guard.md describes each. None: it is recognised.
+            bucket: bucket of a lifecycle configuration.
+            output: path to write the keys that no table needs, as CSV.
+
+        Raises:
+            BadInput: the list cannot be understood, or there is no such table.
+            CannotPublish: the output cannot be written.
+        """
+        from lakeaudit.api.guarded import Guarded
+        from lakeaudit.commands import guard as command
+
+        path = None if output is None else Path(output)
+        request = command.Request(os.fspath(delete_list), form, names_of(tables), bucket, path, format="json")
+        out = StringIO()
+        done = command.run(request, self.config, clock=self.clock, progress=self.progress, out=out)
+        return Guarded(done.verdict, done.exit_code, done.warnings, json.loads(out.getvalue()))
 
     def plan(
         self,
