@@ -75,11 +75,11 @@ class GuardDeletes(BaseOperator):
             error = AirflowException if code in RETRYABLE or code <= 0 else AirflowFailException
             raise error(f"guard ended with exit code {code} and without an answer: its log has the reason")
         context["ti"].xcom_push(key=ANSWERS, value=_outcome(answers))
-        if code != FREE:
-            raise AirflowFailException(words_of(answers))
-        if not any(answers["counts"].values()):
+        if code != NEEDED and answers["complete"] and not any(answers["counts"].values()):
             self.log.info("the list names no file, so the tasks after this one are skipped")
             raise AirflowSkipException("the list names no file")
+        if code != FREE:
+            raise AirflowFailException(words_of(answers))
         self.log.info("no table needs a file of the list; the answers hold until %s", answers["valid_until"])
         return self.safe_list
 

@@ -199,3 +199,11 @@ def test_a_line_is_hostile(shop: Shop, tmp_path: Path) -> None:
     answers = guard(lake_of(shop, tmp_path), tmp_path, lines)
     assert set(answers.values()) <= {"unknown", "absent"}
     assert len(answers) == len(lines)
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  "]])
+def test_a_list_without_files_proves_nothing(shop: Shop, tmp_path: Path, lines: list[str]) -> None:
+    """The program that made it may have failed."""
+    answers = guard(lake_of(shop, tmp_path), tmp_path, lines)
+    assert (answers, answers.result.exit_code) == ({}, 3)
+    assert answers.result.verdict == "UNDECIDED: the list names no file"

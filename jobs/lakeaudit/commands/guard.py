@@ -80,7 +80,7 @@ class Result:
         counts = self.answered.counts
         if any(counts[status] for status in NEEDED):
             return 1
-        return 3 if counts[UNKNOWN] or self.cut_off else 0
+        return 3 if counts[UNKNOWN] or self.cut_off or not any(counts.values()) else 0
 
 
 def run(
