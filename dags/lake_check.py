@@ -29,6 +29,8 @@ class Demand:
     max_age: timedelta | None = None
     """None: the time after which the lake file calls an audit overdue."""
     after: datetime | None = None
+    verified_through: datetime | None = None
+    """All commits up to this time must be verified; None: no demand."""
 
 
 def time_of(value: Any) -> datetime | None:
@@ -75,8 +77,19 @@ def _doubts(row: Row, demand: Demand, max_age: timedelta, now: datetime) -> Iter
         yield f"its last audit is {now - as_of} old, more than {max_age}"
     if until is not None and until <= now:
         yield f"the acceptance of a discrepancy ended at {until}"
+    yield from _unverified(row, demand)
     if not row["doubts"] and (share is None or as_of is None):
         yield "the check file has no judged share of it"
+
+
+def _unverified(row: Row, demand: Demand) -> Iterator[str]:
+    """Yield why commits up to the demanded time are not verified; an older version of lakeaudit wrote no such time."""
+    through = time_of(row.get("verified_through"))
+    if demand.verified_through is not None and (through is None or through < demand.verified_through):
+        known = (
+            "no commit is verified" if through is None else f"its commits are verified only through {through}"
+        )
+        yield f"{known}, not through {demand.verified_through}"
 
 
 def _too_early(row: Row, demand: Demand) -> Iterator[str]:

@@ -45,13 +45,14 @@ class TableOk(BaseSensorOperator):
         judged: share of the files that are not too young which the audit must have judged, such as 0.99.
         max_age: oldest usable audit; default: `overdue` of the lake file.
         after: time (or template) of the storage snapshot that the audit must have used, or of a later one.
+        verified_through: time (or template) up to which all commits must be verified, as `lakeaudit verified` answers.
         on_unknown: wait for the next audit, or fail if nobody can tell.
         on_discrepancies: fail at once and for good, or wait until they are resolved.
         conn_id: connection for the check file; default: the credentials of the environment.
         poke_interval, timeout, soft_fail: those of every sensor.
     """
 
-    template_fields = ("lake", "table", "after")
+    template_fields = ("lake", "table", "after", "verified_through")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class TableOk(BaseSensorOperator):
         judged: float = 1.0,
         max_age: timedelta | None = None,
         after: str | datetime | None = None,
+        verified_through: str | datetime | None = None,
         on_unknown: OnBad = "wait",
         on_discrepancies: OnBad = "fail",
         conn_id: str | None = None,
@@ -74,7 +76,8 @@ class TableOk(BaseSensorOperator):
         _require("on_discrepancies", on_discrepancies, ("wait", "fail"))
         if not 0 < judged <= 1:
             raise ValueError(f"judged is {judged}: write a share above 0 and up to 1")
-        self.lake, self.table, self.after = lake, table, after
+        self.lake, self.table = lake, table
+        self.after, self.verified_through = after, verified_through
         self.min_severity, self.judged, self.max_age = min_severity, judged, max_age
         self.on_unknown, self.on_discrepancies, self.conn_id = on_unknown, on_discrepancies, conn_id
 
@@ -106,7 +109,8 @@ class TableOk(BaseSensorOperator):
     def _answer(self, now: datetime) -> tuple[str, str]:
         try:
             content = read_check_file(self.lake, self.conn_id)
-            demand = Demand(self.min_severity, self.judged, self.max_age, time_of(self.after))
+            times = time_of(self.after), time_of(self.verified_through)
+            demand = Demand(self.min_severity, self.judged, self.max_age, *times)
             return answer_of(content, self.table, demand, now)
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody can tell
             return UNKNOWN, f"{self.lake} cannot be used ({type(error).__name__}: {error})"

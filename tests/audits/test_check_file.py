@@ -1,7 +1,7 @@
 """The check file and the answers that audits leave on S3, for pipelines without lakeaudit."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +111,20 @@ def test_a_check_file_that_cannot_be_written_is_a_warning(
     printed = capsys.readouterr().err
     assert "check/shop.json was not written" in printed
     assert cli.main(["check", str(tmp_path / "lake.yaml"), "--table", "orders"]) == 0
+
+
+def test_a_pipeline_waits_for_verified_commits(lake_file: str, tmp_path: Path) -> None:
+    assert audit(lake_file, tmp_path)[0] == 0
+    content = lake_check.read_check_file(lake_file)
+    now = datetime.now(UTC)
+    through = lake_check.time_of(content["tables"]["orders"]["verified_through"])
+    assert through is not None
+
+    def answer_to(demanded: datetime) -> tuple[str, str]:
+        return lake_check.answer_of(content, "orders", lake_check.Demand(verified_through=demanded), now)
+
+    assert answer_to(through)[0] == "ok"
+    answer, line = answer_to(now + timedelta(minutes=1))
+    assert (answer, f"verified only through {through}" in line) == ("unknown", True)
+    del content["tables"]["orders"]["verified_through"]
+    assert answer_to(through)[0] == "unknown", "an older version of lakeaudit wrote the file"

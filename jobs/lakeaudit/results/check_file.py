@@ -14,8 +14,9 @@ from lakeaudit.errors import one_line
 from lakeaudit.evidence.files import put_bytes, read_bytes
 from lakeaudit.formatting import iso
 from lakeaudit.keys import Location
-from lakeaudit.results.read import Results
+from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_records import TableRecord, by_rank, read_audits, table_records
+from lakeaudit.results.summaries.verified_tables import last_watermarks
 
 FORMAT = 1
 OLDEST = timedelta(days=7)
@@ -58,14 +59,23 @@ def _other_names(results: Results, place: Location) -> dict[str, Sequence[str]]:
 def _content(results: Results, names: Mapping[str, Sequence[str]], lake: Lake, now: datetime) -> bytes:
     audits = read_audits(results, now - max(lake.overdue, OLDEST))
     records = table_records(results, audits, list(names), now)
+    watermarks = last_watermarks(results)
     content = {
         "format": FORMAT,
         "lake": lake.name,
         "written_at": now,
         "overdue_seconds": round(lake.overdue.total_seconds()),
-        "tables": {record.table: _row(record, names[record.table]) for record in records},
+        "tables": {
+            record.table: _row(record, names[record.table]) | _verified(watermarks.get(record.table))
+            for record in records
+        },
     }
     return (json.dumps(content, default=iso) + "\n").encode()
+
+
+def _verified(watermark: Row | None) -> dict[str, Any]:
+    """Return the time up to which the commits of a table are verified; null: none is."""
+    return {"verified_through": watermark["verified_through"] if watermark else None}
 
 
 def _row(record: TableRecord, also: Sequence[str]) -> dict[str, Any]:
