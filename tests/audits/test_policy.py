@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from moto.core.authorization import enable_iam_authentication
@@ -93,8 +92,7 @@ def test_a_scan_with_the_printed_policy_and_without_one_statement(
 @contextmanager
 def user_with(policy: Policy, s3: Endpoint) -> Iterator[None]:
     """Send all requests as a user with this policy alone, to a server that enforces IAM."""
-    iam: Any = session_of(s3).create_client("iam", endpoint_url=s3.endpoint)
-    name = f"auditor-{uuid.uuid4().hex[:8]}"
+    iam, name = session_of(s3).client("iam", endpoint_url=s3.endpoint), f"auditor-{uuid.uuid4().hex[:8]}"
     iam.create_user(UserName=name)
     iam.put_user_policy(UserName=name, PolicyName="printed", PolicyDocument=json.dumps(policy))
     key = iam.create_access_key(UserName=name)["AccessKey"]

@@ -41,7 +41,7 @@ def lay_in_bucket(aws: Aws, folder: Path) -> str:
     aws.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     for path in files_below(lay(folder)):
         key = f"wh/{path.relative_to(folder)}"
-        aws.s3.put_object(Bucket=name, Key=key, Body=path.read_bytes())
+        aws.s3.upload_file(str(path), name, key)
         backdate(name, key, LONG_AGO)
     aws.s3.delete_object(Bucket=name, Key="wh/customers/a.parquet")
     return name

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 
 from lakeaudit.errors import SourceError
@@ -97,11 +98,7 @@ def test_credentials_are_boto_s_as_they_are_renewed(monkeypatch: pytest.MonkeyPa
         def get_frozen_credentials(self) -> Any:
             return SimpleNamespace(access_key=next(given_out), secret_key="secret", token=None)
 
-    class RenewingSession:
-        get_credentials = Renewed
-
-    session = RenewingSession()
-    monkeypatch.setattr(Clients, "session", lambda *_: session)
+    monkeypatch.setattr(boto3.Session, "get_credentials", lambda _: Renewed())
     monkeypatch.setattr(quick_reads, "_CREDENTIALS_TTL", quick_reads._CREDENTIALS_TTL * 0)
     with catching() as store:
         clients = Clients(Endpoint(store.url, "us-east-1", path_style=True))

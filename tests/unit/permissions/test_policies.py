@@ -315,7 +315,7 @@ def stacks(s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Any:
         module: Any = ModuleType(f"openapi_spec_validator{name}")
         module.validate, module.OpenAPIValidationError, module.__path__ = None, Exception, []
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    return session_of(s3).create_client("cloudformation", endpoint_url=s3.endpoint, region_name="us-east-1")
+    return session_of(s3).client("cloudformation", endpoint_url=s3.endpoint, region_name="us-east-1")
 
 
 def test_a_stack_has_the_role_and_a_closed_bucket(printed: Run, stacks: Any, s3: Endpoint) -> None:
@@ -326,8 +326,8 @@ def test_a_stack_has_the_role_and_a_closed_bucket(printed: Run, stacks: Any, s3:
     (stack,) = stacks.describe_stacks(StackName="audits")["Stacks"]
     resources = stacks.list_stack_resources(StackName="audits")["StackResourceSummaries"]
     names = {each["LogicalResourceId"]: each["PhysicalResourceId"] for each in resources}
-    iam: Any = session_of(s3).create_client("iam", endpoint_url=s3.endpoint)
-    objects: Any = session_of(s3).create_client("s3", endpoint_url=s3.endpoint)
+    iam = session_of(s3).client("iam", endpoint_url=s3.endpoint)
+    objects = session_of(s3).client("s3", endpoint_url=s3.endpoint)
     role = iam.get_role(RoleName=names["Role"])["Role"]
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     inline = iam.get_role_policy(RoleName=names["Role"], PolicyName="lakeaudit-audit")["PolicyDocument"]

@@ -64,7 +64,7 @@ def users_of(library: str) -> set[str]:
 
 
 ONLY = {
-    "boto3": set(),
+    "boto3": {"lakeaudit.runtime.connections.aws", "lakeaudit.demo.breaker"},
     "duckdb": {"lakeaudit.runtime.duck"},
     "obstore": {"lakeaudit.runtime.connections.quick_reads"},
     "pyspark": {

@@ -91,6 +91,7 @@ def test_the_command_starts_from_the_zip(wheel: Path, python: Path, tmp_path: Pa
 
 
 BROUGHT_ALONG = {
+    "botocore",
     "py4j",
     "numpy",
     "markupsafe",

@@ -206,7 +206,7 @@ def test_a_proxy_is_used_by_all_and_left_out_by_all(
         if secure:
             assert len(proxy.tunnels) >= 3
         else:
-            assert {agent.partition("/")[0] for agent in proxy.agents} >= {"Botocore", "object_store"}
+            assert {agent.partition("/")[0] for agent in proxy.agents} >= {"Boto3", "object_store"}
         used = len(proxy.tunnels) + len(proxy.agents)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         other = Clients(replace(clients.default, region="eu-west-1"))

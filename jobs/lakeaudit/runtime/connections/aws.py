@@ -12,7 +12,7 @@ from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-import botocore
+import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import (
@@ -23,7 +23,6 @@ from botocore.credentials import (
 )
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
-from botocore.session import Session
 from botocore.utils import conditionally_calculate_md5
 
 from lakeaudit.keys import GOOGLE, Aliases, in_known_store, is_azure, is_of_aws, moved
@@ -127,7 +126,7 @@ class Clients:
             own, cloud_of(self.endpoint(bucket).endpoint or next(filter(None, named), None))
         )
 
-    def session(self, bucket: str, key: str = "") -> Session:
+    def session(self, bucket: str, key: str = "") -> boto3.Session:
         """Return the session of that client, with the credentials that it renews."""
         return session_of(self.endpoint(bucket, key))
 
@@ -160,7 +159,7 @@ def _by_rule(rules: tuple[tuple[str, Endpoint], ...], bucket: str) -> Endpoint |
 
 _BUILDING = RLock()
 """Held while sessions and clients are built: botocore's sessions are not safe to share between threads."""
-USER_AGENT = f"Botocore/{botocore.__version__} lakeaudit"
+USER_AGENT = f"Boto3/{boto3.__version__} lakeaudit"
 """A fixed user agent: botocore builds its own again for each request, which takes a tenth of the request's time."""
 _CONNECTIONS = 128
 """Connections of a client, for as many threads as share one."""
@@ -200,7 +199,7 @@ def _client_at(service: str, at: Endpoint, endpoint: str | None) -> Any:
         **_patience(endpoint),
         **(_checksums(session) if other else {}),
     )
-    client = session.create_client(service, endpoint_url=endpoint, region_name=at.region, config=config)
+    client = session.client(service, endpoint_url=endpoint, region_name=at.region, config=config)
     if other and service == "s3":
         client.meta.events.register("before-call.s3", _with_md5)
     return client
@@ -216,9 +215,9 @@ def _patience(endpoint: str | None) -> dict[str, Any]:
 _CHECKSUMS = ("request_checksum_calculation", "response_checksum_validation")
 
 
-def _checksums(session: Session) -> dict[str, Any]:
+def _checksums(session: boto3.Session) -> dict[str, Any]:
     """Return settings without the SDK's default checksums, which other stores may refuse; the user's setting wins."""
-    profile = session.get_scoped_config()
+    profile = session._session.get_scoped_config()
     open_ = [name for name in _CHECKSUMS if not (os.environ.get(f"AWS_{name.upper()}") or profile.get(name))]
     return dict.fromkeys(open_, "when_required")
 
@@ -248,38 +247,30 @@ def store_url(at: Endpoint, bucket: str) -> str:
 
 def bundle_of(at: Endpoint) -> str | None:
     """Return the file of the authorities that boto trusts; None: those that come with it."""
-    bundle = session_of(at).get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    bundle = session_of(at)._session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
     return str(bundle) if bundle else None
 
 
-def session_of(at: Endpoint) -> Session:
+def session_of(at: Endpoint) -> boto3.Session:
     """Return the cached session of an endpoint, with the one credentials object that all its clients share."""
     with _BUILDING:
         return _build_session(at)
 
 
 @lru_cache(maxsize=256)
-def _build_session(at: Endpoint) -> Session:
-    session = _session_in(at.region)
-    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
+def _build_session(at: Endpoint) -> boto3.Session:
+    inner = botocore.session.get_session()
+    inner.register_component("data_loader", _loader(inner.get_config_variable("data_path")))
     parsers = TolerantParsers()
     parsers.set_parser_defaults(timestamp_parser=timestamp)
-    session.register_component("response_parser_factory", parsers)
+    inner.register_component("response_parser_factory", parsers)
     if at.role_arn is not None:
         with _BUILDING:
             role = _ROLES.setdefault(
                 (at.role_arn, at.external_id), _AssumedRole(at.role_arn, at.external_id, at.region)
             )
-        session.register_component("credential_provider", CredentialResolver([role]))
-    return session
-
-
-def _session_in(region: str | None) -> Session:
-    """Return a new session of a region; None: the one that the AWS chain names."""
-    session = botocore.session.get_session()
-    if region is not None:
-        session.set_config_variable("region", region)
-    return session
+        inner.register_component("credential_provider", CredentialResolver([role]))
+    return boto3.Session(botocore_session=inner, region_name=at.region)
 
 
 @lru_cache(maxsize=1)
@@ -309,13 +300,11 @@ class _AssumedRole(CredentialProvider):
             return self._held
 
     def _loaded(self) -> DeferredRefreshableCredentials | None:
-        source = _session_in(self._region)
+        source = boto3.Session(region_name=self._region)
         credentials = source.get_credentials()
         if credentials is None:
             return None
-        fetcher = AssumeRoleCredentialFetcher(
-            source.create_client, credentials, self._role_arn, self._options
-        )
+        fetcher = AssumeRoleCredentialFetcher(source.client, credentials, self._role_arn, self._options)
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
 

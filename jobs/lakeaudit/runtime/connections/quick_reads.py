@@ -9,8 +9,8 @@ Folders are not listed this way: obstore drops the slash at the end of a key, an
 """
 
 import re
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
 
 from lakeaudit.errors import one_line
 from lakeaudit.keys import Location
@@ -18,17 +18,15 @@ from lakeaudit.runtime.connections.aws import USER_AGENT, Clients
 from lakeaudit.runtime.connections.resolve import obstore_options, route_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from botocore.session import Session
-    from obstore.store import S3Credential, S3Store
+    import boto3
+    from obstore.store import S3Store
 
 _KEY = re.compile(r"[\w.=-]+(/[\w.=-]+)*", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _CREDENTIALS_TTL = timedelta(minutes=6)
 """How long obstore uses credentials before it gets new ones from boto; its last five minutes do not count."""
 
-_Known: TypeAlias = "tuple[Session, str]"
+_Known: TypeAlias = "tuple[boto3.Session, str]"
 """A session with its credentials, and a bucket."""
 _stores: dict[_Known, "S3Store"] = {}
 _left_to_boto: set[_Known] = set()
@@ -77,6 +75,7 @@ def _is_plain(place: Location) -> bool:
 
 def _store(clients: Clients, place: Location) -> "S3Store":
     """Return the bucket at boto's endpoint, with boto's credentials."""
+    from obstore.auth.boto3 import Boto3CredentialProvider
     from obstore.store import S3Store
 
     route = route_to(clients.endpoint(*place), place.bucket)
@@ -86,7 +85,7 @@ def _store(clients: Clients, place: Location) -> "S3Store":
         region=route.region,
         virtual_hosted_style_request=route.by_name,
         request_payer=route.requester_pays,
-        credential_provider=_credentials_of(clients.session(*place)),
+        credential_provider=Boto3CredentialProvider(clients.session(*place), ttl=_CREDENTIALS_TTL),
         client_options={
             **obstore_options(route),
             "connect_timeout": "10s",
@@ -95,25 +94,3 @@ def _store(clients: Clients, place: Location) -> "S3Store":
         },
         retry_config={"max_retries": 0},
     )
-
-
-def _credentials_of(session: "Session") -> "Callable[[], S3Credential]":
-    """Return a function that returns the credentials of a session, which renews them, with the end of their use.
-
-    Raises:
-        ValueError: the session has no credentials.
-    """
-    credentials: Any = session.get_credentials()
-    if credentials is None:
-        raise ValueError("the session has no credentials")
-
-    def current() -> "S3Credential":
-        frozen = credentials.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _CREDENTIALS_TTL,
-        }
-
-    return current
