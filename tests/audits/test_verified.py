@@ -112,7 +112,8 @@ def test_the_document_and_the_exit_codes(shop: Shop, tmp_path: Path) -> None:
     out = StringIO()
     verdict = command.write(lake, found, through, out, "json")
     document = json.loads(out.getvalue())
-    assert verdict == "yes: 1 table; unknown: 1 table"
+    until = f"{through:%Y-%m-%d %H:%M:%S}Z"
+    assert verdict == f"all commits up to {until} are verified: yes for 1 table, unknown for 1 table"
     assert (document["answer"], [each["table"] for each in document["tables"]]) == (
         "unknown",
         ["orders", "nothing"],

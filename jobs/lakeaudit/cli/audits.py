@@ -35,13 +35,15 @@ def audit(
         bool,
         typer.Option(
             "--live",
-            help="List the files of the tables now instead of reading an inventory.",
+            help="List the files of the tables now. By default, the audit reads the storage sources of the lake "
+            "file, such as inventory reports.",
         ),
     ] = False,
     partition: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COL=VALUE/COL=VALUE", help="With --live: audit only this partition; repeatable."
+            metavar="COL=VALUE/COL=VALUE",
+            help="With --live: audit only this partition, such as year=2026/month=05; repeatable.",
         ),
     ] = None,
     as_of: Annotated[
@@ -62,7 +64,9 @@ def audit(
 ) -> int:
     """Audit a lake once and publish the findings.
 
-    Only one audit at a time can write to a results location. A second audit ends with exit code 13.
+    The command reads all sources of the lake file, writes the findings to the result tables (`results` in the lake
+    file), and sends the alerts. It changes no table of the lake. Only one audit at a time can write to the same
+    results. A second audit ends with exit code 13.
     """
     from lakeaudit.gates.second_process import checker
 
@@ -241,7 +245,7 @@ def dashboard(
 @app.command()
 def demo(
     directory: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Directory for the demo lake; overwritten if it exists.")
+        Path, typer.Argument(metavar="DIR", help="Directory for the demo lake; overwritten if it exists.")
     ] = Path("demo-lake"),
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Seed that selects the faults; default: random.")

@@ -24,7 +24,8 @@ def guard(
     form: Annotated[
         Literal["plain", "csv", "jsonl", "json", "parquet", "s3-batch", "hudi-clean", "lifecycle"] | None,
         typer.Option(
-            "--as", help="Form of the list; by default it is recognised. docs/guard.md describes each."
+            "--as",
+            help="Form of the list; default: the command recognises it. docs/guard.md describes each form.",
         ),
     ] = None,
     table: Annotated[
@@ -34,7 +35,7 @@ def guard(
         ),
     ] = None,
     bucket: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Bucket of a lifecycle configuration.")
+        str | None, typer.Option(metavar="NAME", help="Bucket to which a lifecycle configuration belongs.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -42,7 +43,8 @@ def guard(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write the keys that are free as CSV; FILE.json has the digest of it.",
+            help="Also write the files whose answer is free to FILE as CSV, and the SHA-256 of FILE and the time until "
+            "which the answers are valid to FILE.json.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002
@@ -53,7 +55,8 @@ def guard(
         typer.Option(
             min=0,
             metavar="N",
-            help="Most objects to request from storage; for the others the answer is unknown.",
+            help="Request at most N objects from storage. For a longer list the command first reads the storage "
+            "sources of the lake file; the answer for objects that remain is unknown.",
         ),
     ] = 100_000,
     spark: Annotated[
@@ -64,7 +67,7 @@ def guard(
 
     The command reads the newest versions of all tables and answers for each file: `live`, `referenced`, `promised` or
     `being_written` (a table needs it), `unknown`, `free` (no table needs it) or `absent`. Nothing in the lake changes.
-    The exit code is 0 if every file is free or absent, 1 if a table needs a file, and 3 if that is unknown for a file.
+    The exit code is 1 if a table needs a file, else 3 if an answer is unknown or the list is not complete, and else 0.
     """
     from lakeaudit.commands import guard as command
 
@@ -86,24 +89,27 @@ def verified(
     through: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="All commits up to this time (UTC) must be verified: 2026-11-21T08:00:00Z."
+            metavar="TIME",
+            help="Require that all commits up to this time (UTC) are verified, such as 2026-11-21T08:00:00Z.",
         ),
     ] = None,
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME",
-            help="All commits that are older than this must be verified, such as 24h; default: `overdue` of the lake "
-            "file, else 36h.",
+            metavar="DURATION",
+            help="Require that all commits that are older than this are verified, such as 24h; default: `overdue` of "
+            "the lake file, else 36h.",
         ),
     ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
     """Answer up to which time commits are verified.
 
-    A commit is verified if an audit judged all files that it added and the table still needs, and no discrepancy of
-    severity error or critical is open about them. The command reads only the result tables. The exit code is 0 if the
-    answer for every table is yes, 1 if open discrepancies stop a table, and 3 if audits judged too little.
+    For each table the command prints that time, and `yes` if it is not before the requested time (--through or
+    --within), else `no` or `unknown`. A commit is verified if an audit judged all files that it added and the table
+    still needs, and no discrepancy of severity error or critical is open about them. The command reads only the result
+    tables. The exit code is 1 if an answer is no, because discrepancies are open; else 3 if an answer is unknown,
+    because audits judged too little; and else 0.
     """
     from lakeaudit.commands import verified as command
 

@@ -23,17 +23,24 @@ def complete_severity(incomplete: str) -> list[str]:
     return [severity for severity in SEVERITIES if severity.startswith(incomplete)]
 
 
-LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="Path of the lake file.", show_default=False)]
+LakeFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="LAKE",
+        help="Path or s3:// URI of the lake file, which `lakeaudit init` writes.",
+        show_default=False,
+    ),
+]
 Tables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="NAME", help="Restrict the command to this table; repeatable."),
+    typer.Option("--table", metavar="NAME", help="Select this table; repeatable. Default: all tables."),
 ]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--kind",
         metavar="K",
-        help="Restrict the command to this kind; repeatable.",
+        help="Select this kind of finding, such as dropped; repeatable. Default: all kinds.",
         autocompletion=complete_kind,
     ),
 ]

@@ -93,7 +93,7 @@ def plan(
     """Write a plan of repairs for open discrepancies.
 
     The command changes nothing in the lake, with one exception: if an earlier `apply`, `undo` or `purge` was killed,
-    `plan` first finishes or reverses its steps. The plan can be applied for 24 hours.
+    `plan` first finishes or reverses its steps. Apply the plan with `reconcile apply` within 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status

@@ -136,38 +136,38 @@ def check(
     ],
     min_severity: Annotated[
         str,
-        typer.Option(metavar="S", help=f"Severity from which discrepancies count ({', '.join(SEVERITIES)})."),
+        typer.Option(metavar="S", help=f"Lowest severity that counts ({', '.join(SEVERITIES)})."),
     ] = "error",
     judged: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
             help="Share of the files of the table that the last audit must have judged, such as 99%; files that are "
-            "too young do not count. Default: all, without any gap.",
+            "younger than `grace` of the lake file do not count. Default: 100%.",
         ),
     ] = None,
     max_age: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME",
-            help="Oldest usable audit, such as 36h; default: `overdue` of the lake file, else 36h.",
+            metavar="DURATION",
+            help="Highest age of the last audit, such as 36h; default: `overdue` of the lake file, else 36h.",
         ),
     ] = None,
     after: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="The audit must have used a storage snapshot of this time (UTC) or later, such as "
-            "2026-11-21T08:00:00Z.",
+            help="The audit must have used a storage snapshot (an inventory report or a listing) of this time (UTC) "
+            "or later, such as 2026-11-21T08:00:00Z.",
         ),
     ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
     """Answer whether tables may be used.
 
-    The command reads only the result tables. The exit code is 0 if every table is `ok`: the last audit is recent and
-    judged the files, and every open discrepancy of severity --min-severity or higher was accepted. The exit code is 1
-    if a table has open discrepancies that nobody accepted, else 3 if a table is `unknown`.
+    The command reads only the results of earlier audits. A table is `ok` if its last audit is recent and judged the
+    files, and no discrepancy of severity --min-severity or higher is open or pending, except accepted ones. The exit
+    code is 1 if a table has open discrepancies that nobody accepted, else 3 if a table is `unknown`, and else 0.
     """
     from lakeaudit.commands import check as command
 

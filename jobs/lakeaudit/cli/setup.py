@@ -46,7 +46,10 @@ def init(
 @app.command()
 def scan(
     place: Annotated[
-        str | None, typer.Argument(metavar="[PLACE]", help="s3://bucket/prefix, or a local folder.")
+        str | None,
+        typer.Argument(
+            metavar="PLACE", help="s3://bucket/prefix, or a local folder. Give either PLACE or --catalog."
+        ),
     ] = None,
     catalog: Annotated[
         str | None,
@@ -66,9 +69,11 @@ def scan(
             "--save", metavar="FILE", help="Also write a lake file of the tables; it must not exist."
         ),
     ] = None,
-    fail_on: FailOn = "critical",
+    fail_on: Annotated[
+        FailOn, typer.Option(help="Exit with 1 if a finding has this severity or a higher one.")
+    ] = "critical",
     format: Annotated[  # noqa: A002 - the option's name
-        Literal["text", "json"], typer.Option("--format", help="Format of the output.")
+        Literal["text", "json"], typer.Option("--format", help="Format of stdout.")
     ] = "text",
     price: Annotated[
         float | None,
@@ -77,8 +82,8 @@ def scan(
             metavar="DOLLARS",
             min=0,
             max=1_000_000,
-            help="Storage price of a GiB for a month: the cost of unneeded files is calculated with it. Default on "
-            "AWS: the list price of S3 Standard.",
+            help="Storage price of a GiB for a month. The command calculates the cost of unneeded files with it. "
+            "Default on AWS: the list price of S3 Standard.",
         ),
     ] = None,
     max_requests: Annotated[

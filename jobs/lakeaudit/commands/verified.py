@@ -11,7 +11,7 @@ from typing import TextIO
 from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.config.parsers import parse_duration
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import in_utc, iso, iso_or_null, number, second, visible
+from lakeaudit.formatting import count, in_utc, iso, iso_or_null, number, second, visible
 from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_answers import UNKNOWN
@@ -118,7 +118,8 @@ def _answer(name: str, row: Row | None, through: datetime) -> Verified:
         return Verified(name, YES, f"verified through {second(at)}", row)
     until = "no commit is verified" if at is None else f"verified only through {second(at)}"
     if row["open_discrepancies"]:
-        open_ones = number(row["open_discrepancies"], "open discrepancy")
+        n = int(row["open_discrepancies"])
+        open_ones = f"{count(n)} open {'discrepancy' if n == 1 else 'discrepancies'}"
         return Verified(name, NO, f"{until}: {open_ones} ({_few(row['blocked_by'])})", row)
     why = "; ".join(row["blocked_by"] or ()) or "no later audit has judged the table"
     return Verified(name, UNKNOWN, f"{until}: {why} (last audit: {second(row['as_of'])})", row)
@@ -142,9 +143,10 @@ def write(lake: Lake, answers: Sequence[Verified], through: datetime, out: TextI
         for each in answers:
             print(f"{each.answer:<7}  {visible(each.table)}: {visible(each.reason)}", file=out)
     counts = Counter(each.answer for each in answers)
-    return "; ".join(
-        f"{answer}: {number(counts[answer], 'table')}" for answer in (YES, NO, UNKNOWN) if counts[answer]
-    )
+    numbers = [
+        f"{answer} for {number(counts[answer], 'table')}" for answer in (YES, NO, UNKNOWN) if counts[answer]
+    ]
+    return f"all commits up to {second(through)} are verified: {', '.join(numbers)}"
 
 
 def document(lake: Lake, answers: Sequence[Verified], through: datetime) -> VerifiedSummary:

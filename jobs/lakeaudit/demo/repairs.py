@@ -93,7 +93,7 @@ class RepairOutcome:
         actions = ", ".join(f"{action} {n}" for action, n in sorted(self.actions.items()))
         yield (
             f"The plan has {number(self.steps, 'step')} for {count(self.planned)} of {number(self.before, 'finding')}"
-            + (f": {actions}." if actions else ".")
+            + (f": {actions} (docs/reconcile-actions.md explains each)." if actions else ".")
         )
         yield f"{self._without_plan}{self._both}."
         yield from self._unplanned_lines
@@ -139,7 +139,7 @@ class RepairOutcome:
         whole = number(self.restorable, "lost or changed file")
         yield (
             f"The plan restores {count(self.restorable - left)} of the {whole} that can be restored. "
-            f"A person has to decide about the other {count(left)}:"
+            f"A person has to decide about the other {number(left, 'file')}:"
         )
         for reason, tables in sorted(self.unplanned.items()):
             yield from (f"- {table}: {reason}" for table in tables)
@@ -149,7 +149,7 @@ class RepairOutcome:
         """Return how discrepancies without an applied step of their own were resolved."""
         rest = self.resolved - self.resolved_by_step
         if not rest:
-            return ": each had a step that was applied"
+            return ": the plan had a step for each of them"
         if rest == self.resolved_beside:
             own = f"{count(self.resolved_by_step)} had a step of their own"
             return (

@@ -147,7 +147,7 @@ def _audit(console: Console, page: PageData, size: Size) -> None:
         _worst(console, page, size)
     _judged(console, page, size)
     _evidence(console, page.run, size)
-    _end(console, page)
+    _end(console, page, size)
 
 
 def _judged(console: Console, page: PageData, size: Size) -> None:
@@ -203,7 +203,11 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     whole = len(by_extent) == 1 and len(next(iter(by_extent.values()))) == len(cells)
     parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
-    parts += [f"no source ({', '.join(off)})"] if off and len(off) < len(table.cells) else []
+    parts += (
+        [f"not checked for lack of a source ({', '.join(off)})"]
+        if off and len(off) < len(table.cells)
+        else []
+    )
     parts += [coverage_view.NOTHING_JUDGED] if len(off) == len(table.cells) else []
     return text.append(f": {'; '.join(parts)}")
 
@@ -254,14 +258,17 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
         line(console, plain(words, STYLES["warning"]), indent=1)
 
 
-def _end(console: Console, page: PageData) -> None:
+def _end(console: Console, page: PageData, size: Size) -> None:
     """Print the changes of the ledger, and the next commands."""
     console.print()
     if page.history is not None:
         line(console, plain(f"Discrepancies: {closing.closing(page)}", "bold"))
     if held := closing.pressing(page):
         line(console, plain(held, "bold"))
-    for command in closing.next_commands(page):
+    commands = closing.next_commands(page)
+    if size.worst:
+        line(console, plain(f"Next: {closing.purposes(commands)}"))
+    for command in commands:
         line(console, plain(command), indent=1)
 
 

@@ -82,3 +82,18 @@ def next_commands(page: PageData) -> list[str]:
     if any(row["standing"] == "open" for row in page.standing):
         commands.append(f"lakeaudit discrepancies {lake}")
     return [*commands, f"lakeaudit report {lake}", f"lakeaudit dashboard {lake}"][:2]
+
+
+def purposes(commands: Iterable[str]) -> str:
+    """Return what these commands of `next_commands` do, as in `explain the worst finding, list open discrepancies`."""
+    return ", ".join(_PURPOSES[command.split()[1]] for command in commands)
+
+
+_PURPOSES = {
+    "doctor": "check what prevents an audit",
+    "explain": "explain the worst finding",
+    "findings": "list the findings of the worst kind",
+    "discrepancies": "list all open discrepancies",
+    "report": "write the report page",
+    "dashboard": "show the results as web pages",
+}

@@ -229,11 +229,12 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         tables=("t", "u"),
     )
     files, other = "lost or changed files", "A person has to decide"
+    explained = "(docs/reconcile-actions.md explains each)"
     checked = "2 steps were not applied, because a check could not be completed (status `unknown`)"
     assert list(outcome.lines) == [
-        "The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2.",
+        f"The plan has 3 steps for 3 of 7 findings: remove_delete_marker 1, remove_entry 2 {explained}.",
         "A person has to decide about 4 other findings, and about a part of 1 finding that has a step.",
-        f"The plan restores 2 of the 3 {files} that can be restored. {other} about the other 1:",
+        f"The plan restores 2 of the 3 {files} that can be restored. {other} about the other 1 file:",
         "- t: torn",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
