@@ -67,7 +67,8 @@ def guard(
 
     The command reads the newest versions of all tables and answers for each file: `live`, `referenced`, `promised` or
     `being_written` (a table needs it), `unknown`, `free` (no table needs it) or `absent`. Nothing in the lake changes.
-    The exit code is 1 if a table needs a file, else 3 if an answer is unknown or the list is not complete, and else 0.
+    The exit code is 1 if a table needs a file, else 3 if an answer is unknown or the list is not complete or names no
+    file, and else 0.
     """
     from lakeaudit.commands import guard as command
 
