@@ -358,7 +358,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
         "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
         " -o dropped.jsonl"  # plans of several kinds would be written over each other
     )
-    assert "These plans leave files that somebody may have removed or replaced on purpose to a person" in (
+    assert "These plans have no steps for files that somebody may have removed or replaced on purpose" in (
         tree("broken").one("section", id="broken").full_text
     )
     assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
@@ -429,7 +429,7 @@ def test_only_plans_that_leave_files_out_are_explained_that_way() -> None:
         "expired": replace(pagedata.broken(), history=History([], expired)),
         "healthy": pagedata.healthy(),
     }
-    plain = "These plans leave files that somebody may have removed"
+    plain = "These plans have no steps for files that somebody may have removed"
     told = {name: parse(render(page)).one("section", id="broken").full_text for name, page in pages.items()}
     assert [name for name, text in told.items() if plain in text] == ["unknown cause"]
 
