@@ -1,5 +1,6 @@
 """`lakeaudit guard` on what healthy tables of each format have in their folders: it stops these, not others."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -18,7 +19,17 @@ from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders import hudi
 from tests.builders.backdate import age_all
-from tests.builders.delta_lake import Log, add, change, features, metadata, remove, vector, vector_file
+from tests.builders.delta_lake import (
+    Log,
+    add,
+    change,
+    features,
+    metadata,
+    protocol,
+    remove,
+    vector,
+    vector_file,
+)
 from tests.builders.glue import GlueCatalog
 from tests.builders.guarded import MONTH, guard, put
 from tests.builders.hive_lake import HiveLake
@@ -277,6 +288,27 @@ def test_discovered_tables(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) 
     discover = [f"- {{discover: {{from: inventory, under: ['s3://{bucket}/warehouse/'], formats: [delta]}}}}"]
     lake = shop.lake(tmp_path, tables=discover, defaults="grace: 1h")
     assert guard(lake, tmp_path, [live, dead]) == {live: "live", dead: "free"}
+
+
+def test_discovery_that_may_miss_a_table(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    """A clone that is not discovered may list any file: its log is in a data file of the report that is lost."""
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    dead = put(aws.s3, bucket, "warehouse/orders/of_clone.parquet")
+    commit = [protocol(), metadata(), add(dead)]
+    log = f"warehouse/clone/_delta_log/{0:020}.json"
+    put(aws.s3, bucket, log, body="\n".join(map(json.dumps, commit)).encode())
+    age_all(bucket, MONTH)
+    parts = shop.take_inventory(files=2).data
+    tables = [
+        f"- {{name: orders, location: 's3://{bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}",
+        f"- {{discover: {{from: inventory, under: ['s3://{bucket}/warehouse/'], formats: [delta]}}}}",
+    ]
+    lake = shop.lake(tmp_path, tables=tables, defaults="grace: 1h")
+    assert guard(lake, tmp_path, [dead]) == {dead: "referenced"}
+    for part in parts:
+        aws.s3.delete_object(Bucket=bucket, Key=part)
+    assert guard(lake, tmp_path, [dead]) == {dead: "unknown"}
 
 
 def test_a_list_that_may_lack_files_holds_for_its_own_folder(

@@ -129,9 +129,7 @@ def _known_lake(
     if lake.finds_tables:
         found = described(lake, Context(engine, clients, now, now, live=True))
         lake = found.lake
-        doubts = tuple(
-            Doubt(gap.subject or gap.source, f"tables may be missing: {gap.reason}") for gap in found.holes
-        )
+        doubts = tuple(Doubt(lake.name, f"tables may be missing: {gap}") for gap in found.gaps)
     return (*as_stored(lake, clients), doubts)
 
 
