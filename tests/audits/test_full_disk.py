@@ -26,6 +26,6 @@ def test_any_command_names_the_file_without_room(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", str(tmp_path / "out.html"))
 
-    monkeypatch.setattr("lakeaudit.cli.frame.load_lake", full)
+    monkeypatch.setattr("lakeaudit.commands.lake_text.open_lake", full)
     assert cli.main(["findings", str(tmp_path / "lake.yaml")]) == CannotPublish.exit_code
     assert f"{tmp_path}/out.html: the disk is full" in capsys.readouterr().err

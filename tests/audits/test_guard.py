@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.errors import BadInput
 from lakeaudit.guard import objects
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import guarded
+from tests.builders.audits import audited
 from tests.builders.delta_lake import add, metadata, protocol
 from tests.builders.guarded import DATA, MONTH, guard
 from tests.builders.shop import Shop
@@ -207,3 +209,80 @@ def test_a_list_without_files_proves_nothing(shop: Shop, tmp_path: Path, lines: 
     answers = guard(lake_of(shop, tmp_path), tmp_path, lines)
     assert (answers, answers.result.exit_code) == ({}, 3)
     assert answers.result.verdict == "UNDECIDED: the list names no file"
+
+
+ODD_TEXTS = {
+    "a space at the end": "{uri} ",
+    "two files in a line": "{uri} {uri}",
+    "a version": "{uri}?versionId=abc",
+    "a pattern": "s3://{bucket}/warehouse/orders/*/*.parquet",
+    "a folder": "s3://{bucket}/warehouse/orders/day=2026-11-01",
+    "the folder of the table": "s3://{bucket}/warehouse/orders",
+    "the beginning of a name": "s3://{bucket}/warehouse/orders/day=2026-11-01/part-",
+    "quotes": "'{uri}'",
+    "a command": "rm {uri}",
+    "encoded twice": "{twice}",
+}
+
+
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_a_text_that_another_program_may_read_differently_is_not_absent(
+    shop: Shop, tmp_path: Path, name: str
+) -> None:
+    key = shop.keys("orders")[0]
+    uri = f"s3://{shop.bucket}/{key}"
+    twice = uri.replace("=", "%253D")
+    answers = guard(
+        lake_of(shop, tmp_path), tmp_path, [ODD_TEXTS[name].format(uri=uri, bucket=shop.bucket, twice=twice)]
+    )
+    assert [*answers.values()] == ["unknown"]
+    assert answers.result.exit_code == 3
+
+
+def test_a_relative_path_without_a_file_proves_nothing(shop: Shop, tmp_path: Path) -> None:
+    answers = guard(lake_of(shop, tmp_path), tmp_path, ["orders/part-0.parquet"], tables=("orders",))
+    assert set(answers.values()) == {"unknown"}
+
+
+def test_a_folder_and_a_link_of_a_local_table_are_not_free(tmp_path: Path) -> None:
+    table = tmp_path / "lake" / "t"
+    write_deltalake(str(table), pa.table({"day": ["a"], "x": [1]}), partition_by=["day"])
+    (tmp_path / "link").symlink_to(table)
+    live = str(next((table / "day=a").iterdir()))
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        f"version: 1\nlake: local\nresults: {tmp_path}/results\n"
+        f"tables: [{{name: t, location: {table}, manifests: [{{kind: delta}}]}}]\ndefaults: {{leftover_age: 0s}}\n"
+    )
+    answers = guard(load_lake(file, {}), tmp_path, [f"{table}/day=a", f"{table}/day=a/", live])
+    assert answers == {f"{table}/day=a": "unknown", f"{table}/day=a/": "unknown", live: "live"}
+
+
+def test_a_table_inside_of_a_table_that_the_lake_file_does_not_name(shop: Shop, tmp_path: Path) -> None:
+    shop.write("orders/archive")
+    shop.tables.remove("orders/archive")
+    inner = f"s3://{shop.bucket}/{shop.keys('orders/archive')[0]}"
+    answers = guard(lake_of(shop, tmp_path), tmp_path, [inner])
+    assert answers[inner] in ("unknown", "being_written")
+
+
+def test_a_lost_state_that_an_audit_reported_may_need_the_file(shop: Shop, tmp_path: Path) -> None:
+    dead = put(shop, "warehouse/orders/dead.parquet")
+    lake = shop.lake(tmp_path, inventories=f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]",
+                     defaults="grace: 0s")  # fmt: skip
+    audited(lake)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{1:020}.json")
+    assert guard(lake, tmp_path, [dead])[dead] in ("unknown", "live", "promised")
+
+
+def test_the_list_of_an_earlier_run_does_not_stay(shop: Shop, tmp_path: Path) -> None:
+    dead = put(shop, "warehouse/orders/dead.parquet")
+    output, lake = tmp_path / "safe.csv", lake_of(shop, tmp_path)
+    guard(lake, tmp_path, [dead, dead.replace("s3://", "s3a://")], output=output)
+    assert len(output.read_text().splitlines()) == 2, "one object in two spellings"
+    with pytest.raises(BadInput):
+        guard(lake, tmp_path, str(tmp_path / "missing"), output=output)
+    assert not output.exists()
+    output.write_text("of somebody else")
+    with pytest.raises(BadInput, match="guard did not write it"):
+        guard(lake, tmp_path, [dead], output=output)

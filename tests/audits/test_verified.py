@@ -39,7 +39,7 @@ def lake_of(shop: Shop, tmp_path: Path, extra: str = "") -> Lake:
 def answers(
     lake: Lake, *tables: str, within: timedelta = timedelta(minutes=30)
 ) -> dict[str, tuple[str, str]]:
-    found = command.verified(lake, results_of(lake), tables, datetime.now(UTC) - within)
+    found = command.verified(lake, results_of(lake), tables, datetime.now(UTC) - within, datetime.now(UTC))
     return {each.table: (each.answer, each.reason) for each in found}
 
 
@@ -108,7 +108,7 @@ def test_the_document_and_the_exit_codes(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake)
     through = datetime.now(UTC) - timedelta(minutes=30)
-    found = command.verified(lake, results_of(lake), ("ord*", "nothing"), through)
+    found = command.verified(lake, results_of(lake), ("ord*", "nothing"), through, datetime.now(UTC))
     out = StringIO()
     verdict = command.write(lake, found, through, out, "json")
     document = json.loads(out.getvalue())
@@ -133,3 +133,26 @@ WRONG = {
 def test_a_wrong_option_is_refused(shop: Shop, tmp_path: Path, given: tuple[str | None, str | None]) -> None:
     with pytest.raises(BadInput, match=WRONG[given]):
         command.demanded_time(lake_of(shop, tmp_path), *given, NOW)
+
+
+def test_the_ledger_counts_as_it_is_now(shop: Shop, tmp_path: Path) -> None:
+    """An audit of a partition opens a discrepancy, and writes no row of the whole table."""
+    lake = lake_of(shop, tmp_path)
+    audited(lake)
+    key = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    audited(lake, tables=("orders",), live=True, partitions=(key.split("/")[2],))
+    assert short(lake, "orders") == {"orders": "no"}
+
+
+def test_a_table_at_another_location_is_another_table(shop: Shop, tmp_path: Path) -> None:
+    audited(lake_of(shop, tmp_path))
+    entry = f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/customers', manifests: [{{kind: delta}}]}}"
+    lake = shop.lake(tmp_path, tables=[entry])
+    assert short(lake) == {"orders": "unknown"}
+
+
+def test_an_audit_with_a_clock_ahead_proves_nothing(shop: Shop, tmp_path: Path) -> None:
+    lake = lake_of(shop, tmp_path)
+    audited(lake, clock=lambda: datetime.now(UTC) + timedelta(days=3))
+    assert short(lake, "orders") == {"orders": "unknown"}

@@ -18,7 +18,7 @@ from lakeaudit.report.evidence_ages import evidence_ages
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.summaries.lake_numbers import NOTHING_OPEN, OpenSums, open_sums, run_changes, total
 from lakeaudit.results.summaries.latest_coverage import latest_coverage
-from lakeaudit.results.summaries.verified_tables import last_watermarks
+from lakeaudit.results.summaries.verified_tables import current_watermarks
 
 DETAILED_TABLES = 250
 """Highest number of tables with series of their own by severity and axis."""
@@ -115,7 +115,7 @@ def samples(results: Results, lake: Lake, now: datetime) -> Iterator[Sample]:
     opened = open_sums(results, now)
     tables = sorted(_tables(lake, opened, latest_coverage(results)), key=_Table.rank)
     yield from _of_tables(tables, opened.get(None, NOTHING_OPEN))
-    yield from _verified(tables, last_watermarks(results))
+    yield from _verified(tables, current_watermarks(results, lake, now))
     yield from _of_lake(tables)
 
 

@@ -244,8 +244,9 @@ class LakeHandle:
         from lakeaudit.api.verified import VerifiedTables
         from lakeaudit.commands import verified as command
 
-        demanded = command.demanded_time(self.config, through, within, self.clock())
-        answers = command.verified(self.config, self._results(), names_of(tables), demanded)
+        now = self.clock()
+        demanded = command.demanded_time(self.config, through, within, now)
+        answers = command.verified(self.config, self._results(), names_of(tables), demanded, now)
         return VerifiedTables(self.config, (*answers,), demanded)
 
     def guard(

@@ -6,10 +6,11 @@ from typing import Any
 
 from lakeaudit.audit.judge import Judgement
 from lakeaudit.collect.evidence import Evidence
+from lakeaudit.config import Table
 from lakeaudit.judged import CONTENT, EMPTY, WHOLE, YOUNG, Row, axis_state
-from lakeaudit.ledger.watermark import NOTHING_OPEN, Blocking, Watermark, next_watermark
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.verified_tables import blocking_discrepancies, last_watermarks
+from lakeaudit.results.watermark import Watermark, blocking_of, next_watermark
 
 _PART = "not every file of the table was judged"
 
@@ -31,20 +32,21 @@ def verified_rows(
         {
             "run_id": stamp.run_id,
             "lake": stamp.lake,
-            "table_name": name,
+            "table_name": table.name,
+            "location": table.location.uri,
             "as_of": stamp.as_of,
             "verified_through": mark.through,
             "movement": mark.movement,
-            "open_discrepancies": int(blocking.get(name, {}).get("number", 0)),
+            "open_discrepancies": int(blocking.get(table.name, {}).get("number", 0)),
             "blocked_by": list(mark.blocked_by),
         }
-        for name, mark in _watermarks(evidence, judgement, before, blocking)
+        for table, mark in _watermarks(evidence, judgement, before, blocking)
     ]
 
 
 def _watermarks(
     evidence: Evidence, judgement: Judgement, before: Mapping[str, Row], blocking: Mapping[str, Row]
-) -> Iterator[tuple[str, Watermark]]:
+) -> Iterator[tuple[Table, Watermark]]:
     content = {row["table_name"]: row for row in judgement.coverage_rows if row["axis"] == CONTENT}
     edges = {
         each.table: each.edge for each in judgement.observations if each.axis == CONTENT and each.complete
@@ -53,12 +55,8 @@ def _watermarks(
         row, edge = content.get(table.name), edges.get(table.name)
         is_whole = row is not None and edge is not None and axis_state(row) in (WHOLE, EMPTY, YOUNG)
         through = edge - table.settings.grace if is_whole and edge is not None else None
-        last = before.get(table.name, {}).get("verified_through")
+        row_before = before.get(table.name)
+        is_same = row_before is not None and row_before["location"] == table.location.uri
+        last = row_before["verified_through"] if row_before is not None and is_same else None
         reason = (row or {}).get("reason") or _PART
-        yield table.name, next_watermark(last, through, _blocking(blocking.get(table.name)), (reason,))
-
-
-def _blocking(row: Row | None) -> Blocking:
-    if row is None:
-        return NOTHING_OPEN
-    return Blocking(int(row["number"]), row["first_at"], int(row["undated"]), tuple(row["ids"]))
+        yield table, next_watermark(last, through, blocking_of(blocking.get(table.name)), (reason,))

@@ -116,5 +116,5 @@ def verified(
 
     loaded, at = load(lake), now()
     demanded = command.demanded_time(loaded, through, within, at)
-    answers = command.verified(loaded, results_of(loaded), table or (), demanded)
+    answers = command.verified(loaded, results_of(loaded), table or (), demanded, at)
     return say(command.write(loaded, answers, demanded, sys.stdout, format), command.exit_code(answers))

@@ -6,17 +6,19 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
+
+import pyarrow.compute as pc
 
 from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import CommandResult, replace_file
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.errors import BadInput, CannotPublish
+from lakeaudit.errors import BadInput, CannotAudit, CannotPublish
 from lakeaudit.evidence.discovery import described
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
@@ -25,13 +27,18 @@ from lakeaudit.guard.lists.open_list import read_list
 from lakeaudit.guard.references import Doubt
 from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
 from lakeaudit.keys import Location, uri_of
+from lakeaudit.kinds import STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.ledger.last_states import last_states
+from lakeaudit.ledger.renamed_tables import under_current_names
+from lakeaudit.results.read import UNRESOLVED, Results
+from lakeaudit.results.summaries.verified_tables import COUNTING
 from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
-from lakeaudit.schemas import LISTED
+from lakeaudit.schemas import LISTED, rows_of
 
 FORMAT = 1
 MOST_REQUESTS = 100_000
@@ -94,6 +101,8 @@ def run(
         CannotPublish: the file of free keys cannot be written.
     """
     clients = clients_of(lake)
+    if request.output is not None:
+        _prepare_output(request.output, request.delete_list)
     with spark_engine(lake, at_once=request.spark) as engine, task_connection("2GiB", threads=2) as con:
         batches, lines, form = read_list(
             request.delete_list, clients, form=request.form, bucket=request.bucket
@@ -104,7 +113,8 @@ def run(
         question = Question(
             listed, _locations(lake, request.tables), request.max_requests, lines.cut_off, doubts
         )
-        context = Context(engine, clients, now, now, live=True)
+        context, more = _with_history(Context(engine, clients, now, now, live=True), lake, now)
+        question = replace(question, doubts=(*question.doubts, *more))
         answered = answer(
             lake,
             question,
@@ -131,6 +141,45 @@ def _known_lake(
         lake = found.lake
         doubts = tuple(Doubt(lake.name, f"tables may be missing: {gap}") for gap in found.gaps)
     return (*as_stored(lake, clients), doubts)
+
+
+def _with_history(context: Context, lake: Lake, now: datetime) -> tuple[Context, tuple[Doubt, ...]]:
+    """Return the context with the states that audits have read, and doubts about tables of which a state is lost."""
+    results = Results(lake.results, context.clients, lake.name)
+    try:
+        audited = under_current_names(last_states(results, now, ""), lake.tables)
+        return replace(context, last_states=audited), tuple(_lost_states(results, lake))
+    except CannotAudit as error:
+        return context, (Doubt(lake.name, f"the results of audits cannot be read: {error}"),)
+
+
+def _lost_states(results: Results, lake: Lake) -> Iterator[Doubt]:
+    """Yield the tables of which audits miss a state or metadata: files may belong to what is lost."""
+    places = {table.name: table.location for table in lake.tables}
+    condition = pc.field("state").isin(UNRESOLVED) & pc.field("severity").isin(COUNTING)
+    condition &= pc.field("kind").isin([*STATE_LOST, *STATE_LOST_FROM_ERROR])
+    for row in rows_of(results.batches("discrepancies", condition, ("table_name", "kind", "discrepancy_id"))):
+        if row["table_name"] in places:
+            why = f"{row['kind']} is open ({row['discrepancy_id'][:12]}): files may belong to what is lost"
+            yield Doubt(row["table_name"], why, places[row["table_name"]])
+
+
+def _prepare_output(path: Path, delete_list: str) -> None:
+    """Remove the files of an earlier run, so that nobody takes them for those of this run if it fails.
+
+    Raises:
+        BadInput: another file would be overwritten.
+        CannotPublish: they cannot be removed.
+    """
+    about = path.with_name(f"{path.name}.json")
+    if path.exists() and (not about.exists() or path.resolve() == Path(delete_list).resolve()):
+        raise BadInput(f"-o {path}", "exists, and guard did not write it", "name another file")
+    try:
+        for each in (path, about):
+            each.unlink(missing_ok=True)
+    except OSError as error:
+        what = f"cannot be replaced ({error.strerror})"
+        raise CannotPublish(f"-o {path}", what, "name a file in a writable folder") from error
 
 
 def _locations(lake: Lake, names: Sequence[str]) -> list[Location]:
@@ -254,13 +303,13 @@ _SAFE_COLUMNS = ("bucket", "key", "uri", "size", "etag", "version_id")
 def _write_safe(result: Result, path: Path) -> SafeList:
     """Write the free keys, and a JSON document with the digest of that file and the time for which it is valid."""
     text = io.StringIO()
-    free = result.answered.rows(FREE)
-    _write_csv(text, ({**row, "uri": uri_of(row["bucket"], row["key"])} for row in free), _SAFE_COLUMNS)
+    free = [{**row, "uri": uri_of(row["bucket"], row["key"])} for row in result.answered.free_keys()]
+    _write_csv(text, iter(free), _SAFE_COLUMNS)
     content = text.getvalue().encode()
     safe: SafeList = {
         "file": str(path),
         "sha256": hashlib.sha256(content).hexdigest(),
-        "keys": result.answered.counts[FREE],
+        "keys": len(free),
         "lake": result.lake.name,
         "answered_at": iso(result.answered.read_at),
         "valid_until": iso(result.answered.holds_until),

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TextIO
@@ -15,7 +15,7 @@ from lakeaudit.formatting import count, in_utc, iso, iso_or_null, number, second
 from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_answers import UNKNOWN
-from lakeaudit.results.summaries.verified_tables import last_watermarks
+from lakeaudit.results.summaries.verified_tables import current_watermarks
 
 FORMAT = 1
 YES: VerifiedAnswer = "yes"
@@ -35,7 +35,7 @@ def demanded_time(lake: Lake, through: str | None, within: str | None, now: date
     if through is not None:
         try:
             return in_utc(datetime.fromisoformat(through))
-        except ValueError:
+        except (ValueError, OverflowError):
             what = "is not a timestamp"
             raise BadInput(f"--through {through}", what, "write 2026-11-21T08:00:00Z") from None
     return now - (lake.overdue if within is None else _duration(within))
@@ -77,19 +77,22 @@ class Verified:
         }
 
 
-def verified(lake: Lake, results: Results, patterns: Sequence[str], through: datetime) -> list[Verified]:
+def verified(
+    lake: Lake, results: Results, patterns: Sequence[str], through: datetime, now: datetime
+) -> list[Verified]:
     """Answer for each table that a name or pattern selects, by default for all tables.
 
     Raises:
         BadInput: a pattern is not valid.
     """
     try:
-        rows = last_watermarks(results)
+        rows = current_watermarks(results, lake, now)
     except CannotAudit as error:
         return [Verified(pattern, UNKNOWN, str(error)) for pattern in patterns or (lake.name,)]
-    names = sorted({*rows, *(table.name for table in lake.tables)})
+    names = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
+    names |= {name: name for name in rows if name not in names and _is_discovered(lake, rows, name)}
     if not patterns:
-        return [_answer(name, rows.get(name), through) for name in names]
+        return [_answer(name, rows.get(name), through) for name in sorted({*names.values()})]
     found = {pattern: _matching(pattern, names) for pattern in dict.fromkeys(patterns)}
     chosen = dict.fromkeys(name for matching in found.values() for name in matching)
     missing = [
@@ -98,14 +101,20 @@ def verified(lake: Lake, results: Results, patterns: Sequence[str], through: dat
     return [*(_answer(name, rows.get(name), through) for name in chosen), *missing]
 
 
-def _matching(pattern: str, names: Sequence[str]) -> list[str]:
+def _is_discovered(lake: Lake, rows: Mapping[str, Row], name: str) -> bool:
+    """Return whether a table that the lake file does not name is one of those that the last audits discovered."""
+    newest = max(row["as_of"] for row in rows.values())
+    return lake.finds_tables and bool(rows[name]["as_of"] >= newest - lake.overdue)
+
+
+def _matching(pattern: str, names: Mapping[str, str]) -> list[str]:
     if pattern in names:
-        return [pattern]
+        return [names[pattern]]
     try:
         regex = glob_to_regex(pattern)
     except ValueError as error:
         raise BadInput(f"--table {pattern}", f"is not a pattern: {error}", "write sales.*") from error
-    return [name for name in names if re.match(regex, name)]
+    return sorted({table for name, table in names.items() if re.match(regex, name)})
 
 
 def _answer(name: str, row: Row | None, through: datetime) -> Verified:

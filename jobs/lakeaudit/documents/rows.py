@@ -31,7 +31,7 @@ _NEVER_NULL: Mapping[str, tuple[str, ...]] = {
     "discrepancies": (
         "state", "first_seen_at", "last_evidence_at", "first_run_id", "last_run_id", *_FINDING,
     ),
-    "verified": ("run_id", "lake", "table_name", "as_of", "movement", "open_discrepancies", "blocked_by"),
+    "verified": ("run_id", "lake", "table_name", "location", "as_of", "movement", "open_discrepancies", "blocked_by"),
     "tables": ("lake", "table_name"),
     "notices": ("notice_id", "lake", "receiver", "fingerprint", "kind", "status", "attempts", "made_at"),
     "plans": ("plan_id", "lake", "digest", "created_at", "expires_at", "status", "steps", "for_person"),

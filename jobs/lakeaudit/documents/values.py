@@ -9,12 +9,13 @@ from lakeaudit.errors import INTERRUPTED
 from lakeaudit.formatting import CONFIRMED
 from lakeaudit.json_documents import AxisStatus, RunStatus
 from lakeaudit.kinds import AXES, KINDS, SEVERITIES
-from lakeaudit.ledger import last_states, resolution, settle, watermark
+from lakeaudit.ledger import last_states, resolution, settle
 from lakeaudit.reconcile import steps
 from lakeaudit.reconcile.execution import journal
 from lakeaudit.reconcile.plans.plan_file import FORMAT
 from lakeaudit.reconcile.protocol import ALLOWED
 from lakeaudit.reconcile.registry import ACTIONS
+from lakeaudit.results import watermark
 from lakeaudit.results.acknowledgements import ACKNOWLEDGED
 from lakeaudit.rules.guard_rules import STATUSES
 

@@ -20,7 +20,7 @@ from lakeaudit.guard.named_keys import distinct_keys, named_keys
 from lakeaudit.guard.objects import current_objects
 from lakeaudit.guard.references import Doubt, ListedReferences, read_references
 from lakeaudit.keys import Location
-from lakeaudit.rules.guard_rules import STATUSES
+from lakeaudit.rules.guard_rules import FREE, STATUSES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.progress import Progress
@@ -75,6 +75,12 @@ class GuardAnswers:
         limit = "" if most is None else f"LIMIT {most}"
         chosen = f"SELECT * FROM input WHERE status IN ({duck.literals(statuses)}) ORDER BY line {limit}"
         yield from rows_of(self._select(chosen).to_arrow_reader(duck.BATCH_ROWS))
+
+    def free_keys(self) -> Iterator[Mapping[str, Any]]:
+        """Yield each object once that is free, in the order of the list."""
+        turn = "row_number() OVER (PARTITION BY bucket, key ORDER BY line)"
+        sql = f"SELECT * FROM input WHERE status = {duck.literal(FREE)} QUALIFY {turn} = 1 ORDER BY line"
+        yield from rows_of(self._select(sql).to_arrow_reader(duck.BATCH_ROWS))
 
     def _select(self, sql: str) -> Relation:
         return duck.made_of(self.lines.con, sql, self.lines)

@@ -28,7 +28,7 @@ class KeyEvidence:
     Attributes:
         found: FOUND_KEY rows.
         newer: rows of `Changes`, from the commits since the manifests were read.
-        objects: LIVE rows of the keys that were requested from storage.
+        objects: LIVE rows, with is_folder, of the keys that were requested from storage.
         reads: bucket, key and r_read, a sentence about the last read.
         doubts: tables that could not be read completely.
         longest: by table the longest of its last commits.
@@ -58,20 +58,24 @@ _MEANING = pa.schema([("id", pa.string()), ("status", pa.string()), ("because", 
 def _guarded(con: Connection, tables: Sequence[Table], evidence: KeyEvidence) -> Relation:
     """Return GUARDED rows of the keys."""
     owned = attach_label(con, _newest(con, evidence), roots(tables), "owner")
-    doubted = attach_label(con, owned, _reasons_by_place(evidence.doubts), "local_doubt")
+    read_by_folder = roots([table for table in tables if table.read_by_folder])
+    around = attach_label(con, owned, read_by_folder, "around")
+    doubted = attach_label(con, around, _reasons_by_place(evidence.doubts), "local_doubt")
     everywhere = duck.literal(
         _joined_reasons([each for each in evidence.doubts if each.place is None]) or None
     )
     relative = "substr(k.key, coalesce(root_length, 0) + 1)"
     sql = f"""
-        SELECT k.* EXCLUDE local_doubt REPLACE (coalesce(presence, l_presence) AS presence,
+        SELECT k.* EXCLUDE (local_doubt, around) REPLACE (coalesce(presence, l_presence) AS presence,
                 coalesce(size, l_size) AS size, coalesce(etag, l_etag) AS etag,
                 coalesce(version_id, l_version_id) AS version_id, coalesce(modified_at, l_modified_at) AS modified_at,
-                coalesce(by_parts, l_multipart, contains(coalesce(etag, l_etag), '-')) AS by_parts),
+                coalesce(by_parts, l_multipart, contains(coalesce(etag, l_etag), '-')) AS by_parts,
+                coalesce(o.is_folder, false) AS is_folder),
             r_read, nullif(concat_ws('; ', local_doubt, {everywhere}), '') AS r_unknown,
             CASE WHEN r_live_table IS NULL THEN {category_by_name(relative)} END AS name_category,
             {duck.literal(plain_time(evidence.read_at))} AS now, leftover_age AS o_leftover_age,
-            max_upload AS o_max_upload, longest AS o_longest, by_folder AS o_by_folder, complete AS o_complete
+            max_upload AS o_max_upload, longest AS o_longest, by_folder AS o_by_folder,
+            coalesce(around <> owner, false) AS o_by_outer_folder, complete AS o_complete
         FROM keys k LEFT JOIN objects o USING (bucket, key) LEFT JOIN reads USING (bucket, key)
         LEFT JOIN owners ON owner = name
     """

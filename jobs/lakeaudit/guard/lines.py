@@ -1,9 +1,10 @@
 """Choose the answer about each line of a delete list, which may name several objects."""
 
-from lakeaudit.rules.guard_rules import GUARD, STATUSES, UNKNOWN
+from lakeaudit.rules.guard_rules import ABSENT, GUARD, STATUSES, UNKNOWN
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 
+_ODD_NAME = next(rule.because for rule in GUARD if rule.id == "guard.odd_name")
 _DOUBTED = next(rule.because for rule in GUARD if rule.id == "guard.doubted")
 _REASON = f"""CASE WHEN because = {duck.literal(_DOUBTED)} THEN concat_ws(': ', because, r_unknown)
     WHEN r_read IS NOT NULL AND status = 'referenced' THEN coalesce(r_read, because) ELSE because END"""
@@ -24,12 +25,15 @@ def line_answers(con: Connection, named: Relation, judged: Relation) -> Relation
         WHERE NOT several AND fault IS NULL GROUP BY ALL"""
     faults = f"""SELECT min(line) AS line, count(*) AS lines, text, {duck.literal(UNKNOWN)} AS status, fault AS reason
         FROM named WHERE fault IS NOT NULL GROUP BY text, fault"""
-    ranks = " ".join(f"WHEN {duck.literal(status)} THEN {rank}" for rank, status in enumerate(STATUSES))
+    ranks = " ".join(
+        f"WHEN status = {duck.literal(status)} THEN {rank}" for rank, status in enumerate(STATUSES)
+    )
+    rank = f"CASE WHEN because = {duck.literal(_ODD_NAME)} THEN {STATUSES.index(ABSENT)} - 0.5 {ranks} END"
     several = f"""
         WITH each AS (SELECT named.line AS of_line, named.text AS of_text, j.*
             FROM named JOIN judged j USING (bucket, key) WHERE several AND fault IS NULL),
         best AS (SELECT * FROM each QUALIFY row_number() OVER (
-            PARTITION BY of_line ORDER BY CASE status {ranks} END, bucket, key) = 1)
+            PARTITION BY of_line ORDER BY {rank}, bucket, key) = 1)
         SELECT min(of_line) AS line, count(*) AS lines, of_text AS text, {_ANSWER} FROM (
             SELECT * EXCLUDE (line, lines, text) FROM best) GROUP BY ALL
     """

@@ -72,7 +72,8 @@ def named_keys(
     `relative_to` are the locations to which relative paths belong. `aliases` are other names of locations. `roots` are
     the locations of tables: a spelling that does not name its store is one of these objects if it is inside of them.
     """
-    of_bucket = "SELECT * EXCLUDE bucket, bucket, text AS key FROM listed WHERE bucket IS NOT NULL"
+    columns = "* EXCLUDE bucket, bucket, text AS key, false AS is_relative"
+    of_bucket = f"SELECT {columns} FROM listed WHERE bucket IS NOT NULL"
     parsed = duck.query(con, f"SELECT *, {_PLACE} AS place FROM listed WHERE bucket IS NULL", listed=listed)
     rows = duck.union(con, [duck.query(con, of_bucket, listed=listed), *_locations(con, parsed, relative_to)])
     named = _resolve(con, rows, aliases, is_several="is_relative" if len(relative_to) > 1 else "false")
@@ -107,10 +108,10 @@ def _resolve(con: Connection, rows: Rows, aliases: Aliases, *, is_several: str =
     marked = duck.query(con, f"SELECT * REPLACE ({fault} AS fault) FROM rows", rows=rows)
     several = duck.query(con, f"SELECT * FROM marked WHERE fault IS NULL AND ({_SPELLED})", marked=marked)
     sql = f"""
-        SELECT line, text, {bucket} AS bucket, {key} AS key, several, fault FROM (
-            SELECT line, text, bucket, key, fault, {is_several} AS several FROM marked
+        SELECT line, text, {bucket} AS bucket, {key} AS key, several, is_relative AS relative, fault FROM (
+            SELECT line, text, bucket, key, fault, {is_several} AS several, is_relative FROM marked
                 WHERE fault IS NOT NULL OR NOT ({_SPELLED})
-            UNION ALL BY NAME SELECT line, text, bucket, key, fault, true AS several FROM spellings)
+            UNION ALL BY NAME SELECT line, text, bucket, key, fault, true AS several, is_relative FROM spellings)
     """
     return duck.query(con, sql, marked=marked, spellings=_spellings(con, several))
 
@@ -130,7 +131,11 @@ def _in_tables(con: Connection, parsed: Rows, aliases: Aliases, roots: Collectio
 
 
 _LOCATED = pa.schema(
-    [*(LISTED.field(name) for name in ("line", "text", "encoded", "fault")), *LISTED_KEY][:6]
+    [
+        *(LISTED.field(name) for name in ("line", "text", "encoded", "fault")),
+        *(LISTED_KEY.field(name) for name in ("bucket", "key")),
+        pa.field("is_relative", pa.bool_()),
+    ]
 )
 
 
@@ -148,7 +153,7 @@ def _in_bucket(con: Connection, parsed: Rows, bucket: str) -> Relation:
     sql = f"""SELECT line, text, encoded, fault, {duck.literal(bucket)} AS bucket, CASE
             WHEN place.bucket IS NULL OR starts_with(text, '/') THEN place.key
             WHEN {in_host} THEN {path}
-            WHEN {in_path} THEN substr({path}, {len(container) + 2}) END AS key
+            WHEN {in_path} THEN substr({path}, {len(container) + 2}) END AS key, place.bucket IS NULL AS is_relative
         FROM parsed WHERE fault IS NULL AND NOT starts_with(text, 's3://')
             AND NOT starts_with(text, 's3a://')"""
     return duck.query(con, "SELECT * FROM found WHERE key != ''", found=duck.query(con, sql, parsed=parsed))
@@ -171,7 +176,8 @@ def _spellings(con: Connection, rows: Rows) -> Relation:
     For a local disk doubled slashes are always one.
     """
     sql = f"""
-        SELECT line, text, fault, bucket, unnest(list_distinct(CASE WHEN bucket = '' THEN [] ELSE spellings END
+        SELECT line, text, fault, bucket, is_relative, unnest(list_distinct(
+            CASE WHEN bucket = '' THEN [] ELSE spellings END
             || list_transform(spellings, lambda each: {_COLLAPSED})
             || CASE WHEN contains(key, {_BACKSLASH}) THEN list_transform(spellings, lambda each: {_OF_WINDOWS})
                 ELSE [] END)) AS key
@@ -186,6 +192,6 @@ def distinct_keys(con: Connection, named: Rows) -> Relation:
     """Return the LISTED_KEY rows of all objects that lines may name."""
     alone = "FILTER (NOT several)"
     sql = f"""SELECT bucket, key, min(line) {alone} AS line, count(*) {alone} AS lines,
-            arg_min(text, line) {alone} AS text
+            arg_min(text, line) {alone} AS text, bool_or(relative) AS relative
         FROM input WHERE fault IS NULL GROUP BY bucket, key"""
     return duck.conform(con, duck.query(con, sql, input=named), LISTED_KEY)

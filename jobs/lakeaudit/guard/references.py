@@ -10,6 +10,8 @@ from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.config import Lake, Table
 from lakeaudit.engine.answers import answers_of, few_answers, hold_answers
 from lakeaudit.engine.local import AuditEngine
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.discovery import formats_of
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, Stored, not_all_listed
@@ -19,8 +21,12 @@ from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.matching.table_facts import roots
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOUND_KEY
+
+MOST_FOLDERS = 1000
+"""The most folders inside of tables in which another table is searched."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,8 @@ def read_references(
     reads = [read for each in every for read in each.reads(notes)]
     unread = [doubt for each in every for doubt in each.unread()]
     longest = longest_commits(engine, own.claims, holding, context.clients)
-    doubts = (*unread, *_doubts(reads), *_unknown_listers(lake, others))
+    nested = _nested_tables(lake, con, keys, context.clients)
+    doubts = (*unread, *_doubts(reads), *_unknown_listers(lake, others), *nested)
     logs = _needed_logs(con, reads, keys, {table.name for table in (*holding, *others.tables)})
     return ListedReferences(tuple(reads), answers_of(con, answers, FOUND, FOUND_KEY), doubts, longest, logs)
 
@@ -148,6 +155,44 @@ def _tables_around(lake: Lake, con: Connection, keys: Relation) -> list[Table]:
     )
     places = {lake.table(row["owner"]).location for row in found}
     return [table for table in lake.tables if table.location in places]
+
+
+def _nested_tables(lake: Lake, con: Connection, keys: Relation, clients: Clients) -> Iterator[Doubt]:
+    """Yield folders of tables that are tables themselves, and that the lake file does not name.
+
+    Folders of partitions (`day=1`) are left out. If there are too many others, nothing is known about them.
+    """
+    known = {table.location for table in lake.tables}
+    labelled = attach_label(con, keys, {table.location: table.location.uri for table in lake.tables}, "root")
+    for place in _folders(con, labelled):
+        location = Location(*place)
+        around = next((table for table in lake.tables if table.location.holds(*place)), None)
+        if around is not None and location not in known and (formats := _formats(clients, location)):
+            yield Doubt(
+                around.name, f"{location.uri} is {formats}, and the lake file does not name it", location
+            )
+
+
+def _formats(clients: Clients, place: Location) -> str:
+    try:
+        formats = formats_of(clients, place)
+    except SourceError as error:
+        return f"a folder that cannot be listed ({error.what})"
+    return f"a table of format {formats[0]}" if formats else ""
+
+
+def _folders(con: Connection, labelled: Relation) -> list[tuple[str, str]]:
+    """Return at most MOST_FOLDERS folders between tables and listed keys, without those of partitions and metadata."""
+    sql = f"""
+        SELECT DISTINCT bucket, array_to_string(parts[:n], '/') AS folder FROM (
+            SELECT bucket, string_split(key, '/') AS parts, unnest(range(1, len(string_split(key, '/')))) AS n
+            FROM input WHERE root IS NOT NULL)
+        WHERE NOT contains(parts[n], '=') AND NOT starts_with(parts[n], '_') AND NOT starts_with(parts[n], '.')
+            AND parts[n] NOT IN ('data', 'metadata')
+        ORDER BY 1, 2 LIMIT {MOST_FOLDERS}
+    """
+    rows = duck.rows_of(duck.made_of(con, sql, labelled))
+    return [(row["bucket"], row["folder"]) for row in rows]
 
 
 def _unknown_listers(lake: Lake, others: OtherListers) -> Iterator[Doubt]:

@@ -127,7 +127,8 @@ def _join_list(facts: ShareFacts, con: Connection, rows: Mapping[str, Rows]) -> 
         else _objects(facts, con, rows["versions"], listed, references)
     )
     sql = """
-        SELECT listed.*, r.* EXCLUDE (bucket, key), presence, size, etag, version_id, modified_at, multipart AS by_parts
+        SELECT listed.*, r.* EXCLUDE (bucket, key), presence, size, etag, version_id, modified_at,
+            multipart AS by_parts, false AS is_folder
         FROM listed LEFT JOIN refs r USING (bucket, key)
         LEFT JOIN (SELECT * FROM objects WHERE presence = 'present') o USING (bucket, key)
     """

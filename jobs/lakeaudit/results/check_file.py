@@ -16,7 +16,7 @@ from lakeaudit.formatting import iso
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_records import TableRecord, by_rank, read_audits, table_records
-from lakeaudit.results.summaries.verified_tables import last_watermarks
+from lakeaudit.results.summaries.verified_tables import current_watermarks
 
 FORMAT = 1
 OLDEST = timedelta(days=7)
@@ -59,7 +59,7 @@ def _other_names(results: Results, place: Location) -> dict[str, Sequence[str]]:
 def _content(results: Results, names: Mapping[str, Sequence[str]], lake: Lake, now: datetime) -> bytes:
     audits = read_audits(results, now - max(lake.overdue, OLDEST))
     records = table_records(results, audits, list(names), now)
-    watermarks = last_watermarks(results)
+    watermarks = current_watermarks(results, lake, now)
     content = {
         "format": FORMAT,
         "lake": lake.name,

@@ -6,6 +6,7 @@ Only FREE is safe. A reason why an object is needed comes before every doubt, an
 from collections.abc import Mapping
 from datetime import timedelta
 
+from lakeaudit import keys
 from lakeaudit.rules.expr import Expr, col, first_known
 from lakeaudit.rules.rule import Rule, ordered
 
@@ -14,6 +15,9 @@ LIVE, REFERENCED, PROMISED, BEING_WRITTEN = "live", "referenced", "promised", "b
 STATUSES = (LIVE, REFERENCED, PROMISED, BEING_WRITTEN, UNKNOWN, FREE, ABSENT)
 """All answers, the one that protects most first: it holds if a line may name several objects."""
 NEEDED = (LIVE, REFERENCED, PROMISED, BEING_WRITTEN)
+
+PLAIN_NAME = rf"^[A-Za-z0-9._/=:@~,!-]+{keys.END}"
+"""Names that every program reads in the same way: without spaces, quotes, escapes, patterns and other letters."""
 
 _age = col("modified_at") + col("o_leftover_age")
 _none = timedelta(0)
@@ -29,9 +33,12 @@ FACTS: Mapping[str, Expr] = {
     "doubted": col("r_unknown").is_known(),
     "present": col("presence").is_("present").sure(),
     "absent": col("presence").is_("absent").sure(),
+    "folder": first_known(col("is_folder"), False),
+    "plain_name": (col("key").matches(PLAIN_NAME) & ~first_known(col("relative"), False)).sure(),
     "owned": col("owner").is_known(),
     "complete": first_known(col("o_complete"), False),
     "by_folder": (col("o_by_folder") & col("name_category").is_("data")).sure(),
+    "by_outer_folder": (col("o_by_outer_folder") & col("name_category").is_("data")).sure(),
     "own_metadata": col("name_category").among("log", "other").sure(),
     "dated": col("modified_at").is_known(),
     "old": (
@@ -49,9 +56,13 @@ GUARD: tuple[Rule, ...] = ordered(
     ("shared", "live", REFERENCED, "a table at another location lists it in its newest version"),
     ("statistics", "history statistics", REFERENCED, "the metadata of the table names it as statistics"),
     ("promised", "history", PROMISED, "an older version that readers may still request lists it"),
+    ("folder", "folder", UNKNOWN, "it is a folder or the beginning of other names: list its files, or end it with a /"),
+    ("odd_name", "absent !plain_name", UNKNOWN,
+     "storage has no such object, and a program that deletes the files may read this text differently"),
     ("absent", "absent", ABSENT, "storage has no such object"),
     ("read", "read", REFERENCED, "a program has read it recently"),
     ("visible", "present by_folder owned !gone", LIVE, "programs that list the folder read it as data"),
+    ("visible_around", "present by_outer_folder", LIVE, "programs that list a folder around it read it as data"),
     ("young", "owned present dated !old", BEING_WRITTEN,
      "it is younger than the leftover_age of the table, so a commit may still add it"),
     ("in_commit", "owned present dated !older_than_commits", BEING_WRITTEN,

@@ -19,6 +19,7 @@ NAMED_KEY = row(
     bucket="string",
     key="string",
     several="bool",  # the line may name other objects, too
+    relative="bool",  # the line is a path below the location of a table
     fault="string",
 )
 """An object that a line may name. A line may name several: `a%20b` is a key, and the key `a b` in another spelling."""
@@ -29,6 +30,7 @@ LISTED_KEY = row(
     line="long",  # the first line that names this object alone; null: no line does
     lines="long",
     text="string",
+    relative="bool",  # a line names it by a path below the location of a table
 )
 """An object that the list may name."""
 
@@ -49,6 +51,7 @@ _OBJECT = {
     "version_id": "string",
     "modified_at": "time",
     "by_parts": "bool",  # a multipart upload: it is dated by its end
+    "is_folder": "bool",  # other objects have names that begin with it
 }
 FOUND_KEY = pa.schema([*LISTED_KEY, *row(**_REFERENCES, **_OBJECT)])
 """A listed object with the references of tables, and its object by the storage sources."""
@@ -66,6 +69,7 @@ GUARDED = pa.schema(
             o_max_upload="span",
             o_longest="span",  # the longest of its last commits; null: unknown
             o_by_folder="bool",  # its readers read all visible files in its folders
+            o_by_outer_folder="bool",  # readers of another table around it read all visible files in its folders
             o_complete="bool",  # its manifests list all of its files
         ),
     ]

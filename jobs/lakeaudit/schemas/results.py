@@ -218,6 +218,7 @@ VERIFIED = result(
     run_id="string",
     lake="string",
     table_name="string",
+    location="string",
     as_of="time",
     verified_through="time",
     movement="string",  # forward | back | same

@@ -240,6 +240,7 @@ def test_names_of_tables_cannot_break_the_format(tmp_path: Path, place: Location
 def test_every_sample_has_the_labels_of_its_metric(tmp_path: Path, place: Location) -> None:
     source = {"role": "storage", "kind": "s3_inventory", "location": "s3://inv/", "cut_from": NOON}
     mark = {"run_id": "r1", "lake": "shop", "table_name": "a", "as_of": NOON, "verified_through": NOON}
+    mark |= {"location": "s3://lake/a"}
     publish(place, runs=[run(sources=[source])], coverage=[covered("a")], verified=[mark])
     aged = {"kind": "s3_inventory", "location": "s3://inv/", "max_age": "12h"}
     lake = load_lake(lake_file(tmp_path, place, tables=TABLES, inventories=[aged]), {})

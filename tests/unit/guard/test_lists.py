@@ -108,7 +108,10 @@ FAULTS = {
     "a path with a comma": (b"path\ns3://b/a, b\n", OTHER_NUMBER),
     "CSV that is not UTF-8": (b"n,path\n1,s3://b/x\n1,s3://b/\xff\n", "the line is not UTF-8"),
     "a line that is not JSON": (b'{"path": "s3://b/x"}\n{"pa', "the line is not JSON"),
-    "JSON without a path": (b'{"path": "s3://b/x"}\n{"n": 1}\n', "no field of the line names a file"),
+    "JSON without a path": (
+        b'{"path": "s3://b/x"}\n{"n": 1}\n',
+        "no field of the line names a file, or several may",
+    ),
 }
 
 
@@ -124,7 +127,11 @@ REFUSED = {
         b"s3://b/t/a,b\ns3://b/t/x\n",
         "one path with a comma, or CSV without a header",
     ),
-    "no column names files": (b"a,b\n1,2\n", "no column of the list names files: a, b"),
+    "no column names files": (b"a,b\n1,2\n", "no column of the list names files, or several may: a, b"),
+    "two columns name files": (b"old_path,new_path\ns3://b/x,s3://b/y\n", "several may"),
+    "two columns have known names": (b"path,file\na,b\n", "several may"),
+    "a location beside the file": (b"table,location,file_path\nt,s3://b/t,s3://b/t/x\n", "several may"),
+    "a URI as key": (b"bucket,key\nb,s3://b/x\n", "several may"),
     "JSON that ends in its middle": (b'["s3://b/x", "s3://b', "the list is not complete JSON"),
     "JSON of another form": (b'{"a":\n 1}', "neither an array nor a clean plan"),
     "Parquet that ends in its middle": (b"PAR1xxxx", "the list is not complete Parquet"),
@@ -151,7 +158,7 @@ def test_a_list_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         read_list(str(tmp_path), Clients())
 
 
-MOST = "VACUUM ... DRY RUN returns at most 1,000 files"
+MOST = "it has exactly 1,000 files, and VACUUM ... DRY RUN returns at most that number"
 FOUND = "Found {} files (3 bytes) and directories in a total of 2 directories that are safe to delete.\n"
 CUT = {
     "all files are listed": ("s3://b/x\ns3://b/y\n" + FOUND.format(2), ""),
@@ -159,9 +166,10 @@ CUT = {
         "s3://b/x\n" + FOUND.format("1,200"),
         "VACUUM found 1,200 files, and the list has 1",
     ),
+    "the limit, without the last line": ("s3://b/x\n" * 1000, MOST),
     "the limit of a dry run": (
         "s3://b/x\n" * 1000 + FOUND.format(1000),
-        "VACUUM ... DRY RUN returns at most 1,000 files",
+        MOST,
     ),
 }
 

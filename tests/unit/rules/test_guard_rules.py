@@ -18,9 +18,11 @@ from lakeaudit.schemas import GUARDED
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC).replace(tzinfo=None)
 DAY = timedelta(days=1)
 DEAD: dict[str, Any] = {
-    **dict.fromkeys(GUARDED.names), "bucket": "b", "key": "t/x", "owner": "t", "relative": "x", "name_category": "data",
+    **dict.fromkeys(GUARDED.names), "bucket": "b", "key": "t/x", "owner": "t", "relative": False,
+    "name_category": "data",
     "presence": "present", "modified_at": NOW - 30 * DAY, "by_parts": False, "now": NOW, "o_leftover_age": 3 * DAY,
-    "o_max_upload": DAY, "o_by_folder": False, "o_complete": True,
+    "o_max_upload": DAY, "o_by_folder": False, "o_by_outer_folder": False, "is_folder": False,
+    "o_complete": True,
 }  # fmt: skip
 LIVE = {"r_live_table": "t", "r_live_here": True, "r_category": "data"}
 STATUS: dict[str, tuple[dict[str, Any], str]] = {
@@ -38,6 +40,11 @@ STATUS: dict[str, tuple[dict[str, Any], str]] = {
     "promised": ({"r_history_table": "t"}, "promised"),
     "promised, and no owner": ({"r_history_table": "u", "owner": None}, "promised"),
     "no such object": ({"presence": "absent"}, "absent"),
+    "no such object, and a name with a space": ({"presence": "absent", "key": "t/a b"}, "unknown"),
+    "no such object, and a pattern": ({"presence": "absent", "key": "t/*.parquet"}, "unknown"),
+    "no such object, but others below it": ({"presence": "absent", "is_folder": True}, "unknown"),
+    "a local folder": ({"is_folder": True}, "unknown"),
+    "readers of another table list a folder around it": ({"o_by_outer_folder": True}, "live"),
     "no such object, and a table is unreadable": ({"presence": "absent", "r_unknown": "x"}, "absent"),
     "read lately": ({"r_read": "it was read"}, "referenced"),
     "readers list the folder": ({"o_by_folder": True}, "live"),
@@ -84,6 +91,8 @@ ROWS = st.fixed_dictionaries(
         "r_category": st.sampled_from((None, "data", "log", "statistics")),
         "r_history_table": _text, "r_gone": _maybe, "r_read": _text, "r_unknown": _text, "owner": _text,
         "presence": st.sampled_from((None, "present", "absent", "unclear")), "modified_at": _time, "by_parts": _maybe,
+        "is_folder": _maybe,
+        "o_by_outer_folder": _maybe,
         "o_leftover_age": _span, "o_max_upload": _span, "o_longest": _span, "o_by_folder": _maybe, "o_complete": _maybe,
         "name_category": st.sampled_from(("data", "log", "other", "temporary", "marker")),
     }

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists.columns import by_name
+from lakeaudit.guard.lists.columns import file_columns
 from lakeaudit.guard.lists.json_lists import PLAN, rows_of_plan
 from lakeaudit.guard.lists.protocol import BATCH, Lines, ListForm, batches
 from lakeaudit.schemas import LISTED
@@ -17,14 +17,18 @@ from lakeaudit.schemas import LISTED
 def _read_parquet(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     try:
         file = pq.ParquetFile(stream)
-        bucket, path = by_name(file.schema_arrow.names)
+        names = file.schema_arrow.names
+        first = next(file.iter_batches(1), None)
+        values = [] if first is None or not first.num_rows else [*first.to_pylist()[0].values()]
+        bucket, path = file_columns(names, values)
         if path is None:
-            what = f"no column of the list names files: {', '.join(file.schema_arrow.names)[:200]}"
-            raise BadInput("LIST", what, "name the column `path`, or the columns `bucket` and `key`")
-        first = 1
-        for batch in file.iter_batches(BATCH, columns=[path, *([bucket] if bucket else [])]):
-            yield _listed(batch, path, bucket, first)
-            first += batch.num_rows
+            what = f"no column of the list names files, or several may: {', '.join(names)[:200]}"
+            raise BadInput("LIST", what, "write one column `path`, or the columns `bucket` and `key`")
+        columns = [names[path], *([] if bucket is None else [names[bucket]])]
+        number = 1
+        for batch in file.iter_batches(BATCH, columns=columns):
+            yield _listed(batch, names[path], None if bucket is None else names[bucket], number)
+            number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
         raise BadInput("LIST", f"the list is not complete Parquet: {error}", "write the list again") from None
 

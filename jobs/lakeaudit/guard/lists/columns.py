@@ -26,20 +26,32 @@ def looks_like_location(text: str) -> bool:
     return identify(text) is not None or (elsewhere(text) is not None and "://" in text)
 
 
-def by_name(names: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the names of the columns for the bucket and the file; the bucket is None if the file is a URI or path.
+def knows(names: Sequence[str]) -> bool:
+    """Return whether a name is one of a column for files."""
+    lower = {name.strip().lower() for name in names}
+    return bool(lower & {*PATHS, "key"})
 
-    Both are None if no name is known.
+
+def file_columns(names: Sequence[str], values: Sequence[object]) -> tuple[int | None, int | None]:
+    """Return the positions of the columns for the bucket and for the file; the bucket is None if the file is a URI.
+
+    Both are None if no column names files, or if several may: then it is not clear which of them will be deleted.
+
+    Args:
+        names: names of the columns.
+        values: the values of a row; empty if there is none.
     """
-    lower: Mapping[str, str] = {name.strip().lower(): name for name in reversed(names)}
+    lower: Mapping[str, int] = {name.strip().lower(): at for at, name in reversed([*enumerate(names)])}
+    located = locations_in(values)
     if "bucket" in lower and "key" in lower:
-        return lower["bucket"], lower["key"]
-    known = next((lower[name] for name in PATHS if name in lower), None)
-    return None, known or lower.get("key")
+        return (None, None) if lower["key"] in located else (lower["bucket"], lower["key"])
+    known = [lower[name] for name in (*PATHS, "key") if name in lower]
+    if located:
+        others = [at for at in known if at not in located and at < len(values) and values[at]]
+        return None, located[0] if len(located) == 1 and not (others and known[0] in others) else None
+    return None, known[0] if len(known) == 1 else None
 
 
-def by_content(values: Sequence[object]) -> int | None:
-    """Return the position of the first value that is a URI or an absolute path; None: there is none."""
-    return next(
-        (at for at, each in enumerate(values) if isinstance(each, str) and looks_like_location(each)), None
-    )
+def locations_in(values: Sequence[object]) -> list[int]:
+    """Return the positions of the values that are URIs or absolute paths."""
+    return [at for at, each in enumerate(values) if isinstance(each, str) and looks_like_location(each)]

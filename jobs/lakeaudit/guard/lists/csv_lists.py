@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists.columns import by_content, by_name, looks_like_location
+from lakeaudit.guard.lists.columns import file_columns, knows, locations_in, looks_like_location
 from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
+from lakeaudit.guard.lists.text_lists import limit_of_dry_run
 from lakeaudit.keys import is_utf8
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -54,9 +55,9 @@ def _is_manifest(cells: Sequence[str]) -> bool:
 
     S3 User Guide, "Specifying a manifest": without a header, with URL-encoded keys.
     """
-    known = by_name(cells) != (None, None)
+    known = knows(cells)
     return (
-        len(cells) in (2, 3) and not known and bool(_BUCKET.fullmatch(cells[0])) and by_content(cells) is None
+        len(cells) in (2, 3) and not known and bool(_BUCKET.fullmatch(cells[0])) and not locations_in(cells)
     )
 
 
@@ -78,7 +79,7 @@ def _recognises_csv(sample: bytes) -> bool:
     if len(cells) > 1 and looks_like_location(first[0]):
         what = "the first line may be one path with a comma, or CSV without a header"
         raise BadInput("LIST", what, "add --as plain or --as csv")
-    return len(cells) > 1 or by_name(cells) != (None, None)
+    return len(cells) > 1 or knows(cells)
 
 
 def _recognises_manifest(sample: bytes) -> bool:
@@ -122,22 +123,27 @@ def _columns(first: Sequence[str] | None, second: Sequence[str] | None = None) -
     """Return the columns of a list, and whether its first line is a header.
 
     Raises:
-        BadInput: no column names files.
+        BadInput: no column names files, or several do.
     """
     names = first or ()
-    number = (len(names),)
-    bucket, file = by_name(names)
+    number, is_header = (len(names),), not locations_in(names)
+    bucket, file = file_columns(names, second or ()) if is_header else (None, _only(locations_in(names)))
     if file is not None:
-        return _Columns(None if bucket is None else names.index(bucket), names.index(file), number), True
-    for cells, is_header in ((names, False), (second or (), True)):
-        if (at := by_content(cells)) is not None:
-            return _Columns(None, at, number), is_header
-    what = f"no column of the list names files: {', '.join(names)[:200]}"
-    raise BadInput("LIST", what, "name the column `path`, or the columns `bucket` and `key`")
+        return _Columns(bucket, file, number), is_header
+    what = f"no column of the list names files, or several may: {', '.join(names)[:200]}"
+    raise BadInput("LIST", what, "write one column `path`, or the columns `bucket` and `key`")
 
 
-def _read_csv(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    yield from batches(_rows(stream, None))
+def _only(positions: Sequence[int]) -> int | None:
+    return positions[0] if len(positions) == 1 else None
+
+
+def _read_csv(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:
+    files = 0
+    for batch in batches(_rows(stream, None)):
+        files += batch.num_rows
+        yield batch
+    lines.cut_off = limit_of_dry_run(files)
 
 
 def _read_manifest(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001

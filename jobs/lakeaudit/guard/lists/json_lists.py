@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists.columns import by_content, by_name
+from lakeaudit.guard.lists.columns import file_columns
 from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
 from lakeaudit.guard.lists.text_lists import text_of
 
@@ -23,14 +23,13 @@ def row_of(number: int, value: object) -> Row:
     if isinstance(value, str):
         return file_row(number, value)
     if isinstance(value, Mapping):
-        bucket, file = by_name([str(name) for name in value])
-        if file is None and (at := by_content([*value.values()])) is not None:
-            file = list(value)[at]
-        text = None if file is None else value[file]
-        of_bucket = None if bucket is None else value[bucket]
+        values = [*value.values()]
+        bucket, file = file_columns([str(name) for name in value], values)
+        text = None if file is None else values[file]
+        of_bucket = None if bucket is None else values[bucket]
         if isinstance(text, str) and isinstance(of_bucket, str | None):
             return file_row(number, text, of_bucket)
-    return fault_row(number, str(value)[:1000], "no field of the line names a file")
+    return fault_row(number, str(value)[:1000], "no field of the line names a file, or several may")
 
 
 def rows_of_plan(plan: Mapping[str, Any]) -> Iterator[Row]:
@@ -96,7 +95,7 @@ def _recognises_lines(sample: bytes) -> bool:
         return False
     try:
         return not isinstance(json.loads(first), Mapping) or PLAN not in first
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

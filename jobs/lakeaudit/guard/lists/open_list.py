@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.files import File, list_files, read_bytes
 from lakeaudit.evidence.storage.lifecycle import DELETES, Action, actions_of
+from lakeaudit.guard.lists.json_lists import MOST
 from lakeaudit.guard.lists.protocol import SAMPLE, Lines, Row, batches, file_row
 from lakeaudit.guard.lists.registry import FORMS, form_of
 from lakeaudit.keys import Location, identify
@@ -45,8 +46,13 @@ def read_list(
     content = _open(name, clients)
     with _as_bad_input():
         sample = content.peek(SAMPLE)[:SAMPLE]
-    if form in (None, LIFECYCLE) and (rules := _lifecycle(content, sample)):
-        return _of_rules(rules, bucket, clients), lines, LIFECYCLE
+    if form in (None, LIFECYCLE):
+        rules, content = _lifecycle(content, sample)
+        if rules is not None:
+            return _of_rules(rules, bucket, clients), lines, LIFECYCLE
+        if form is not None:
+            hint = "write it as `aws s3api get-bucket-lifecycle-configuration` prints it"
+            raise BadInput("LIST", "is not a complete lifecycle configuration", hint)
     chosen = FORMS[form] if form else form_of(sample)
     return _closing(chosen.read(cast("BinaryIO", content), lines), content), lines, chosen.name
 
@@ -112,15 +118,20 @@ def _rows(files: Iterator[File]) -> Iterator[Row]:
         yield file_row(number, file.place.key, file.place.bucket)
 
 
-def _lifecycle(content: io.BufferedReader, sample: bytes) -> Mapping[str, Any] | None:
-    """Return a lifecycle configuration as the AWS command line prints it; None: the list is of another form."""
+def _lifecycle(
+    content: io.BufferedReader, sample: bytes
+) -> tuple[Mapping[str, Any] | None, io.BufferedReader]:
+    """Return a lifecycle configuration as the AWS command line prints it, or None and the content to be read."""
     if not sample.lstrip().startswith(b"{") or b'"Rules"' not in sample:
-        return None
+        return None, content
+    text = content.read(MOST + 1)
     try:
-        rules = json.loads(content.read())
-    except ValueError:
-        raise BadInput("LIST", "the lifecycle configuration is not complete JSON", "write it again") from None
-    return rules if isinstance(rules, dict) and isinstance(rules.get("Rules"), list) else None
+        rules = json.loads(text)
+    except (ValueError, RecursionError):
+        rules = None
+    if isinstance(rules, dict) and isinstance(rules.get("Rules"), list):
+        return rules, content
+    return None, io.BufferedReader(io.BytesIO(text), SAMPLE)
 
 
 def _of_rules(rules: Mapping[str, Any], bucket: str | None, clients: Clients) -> Iterator[pa.RecordBatch]:
@@ -135,11 +146,30 @@ def _of_rules(rules: Mapping[str, Any], bucket: str | None, clients: Clients) ->
 
 
 def _actions(rules: Mapping[str, Any], bucket: str, clients: Clients) -> tuple[Action, ...]:
+    hint = "write it as `aws s3api get-bucket-lifecycle-configuration` prints it"
     try:
-        return actions_of(_with_dates(rules), bucket, clients.storage_classes(bucket))
-    except (AttributeError, TypeError, ValueError) as error:
-        hint = "write it as `aws s3api get-bucket-lifecycle-configuration` prints it"
+        actions = actions_of(_with_dates(rules), bucket, clients.storage_classes(bucket))
+        if _are_odd(rules["Rules"], actions):
+            raise BadInput(
+                "LIST", "a rule of the lifecycle configuration has no valid status, action or size", hint
+            )
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadInput("LIST", f"is not a lifecycle configuration: {error}", hint) from None
+    return actions
+
+
+def _are_odd(rules: Sequence[Any], actions: Sequence[Action]) -> bool:
+    """Return whether a rule would be read differently than it was meant."""
+    sizes = [bound for each in actions for bound in (each.larger_than, each.smaller_than)]
+    prefixes = [each.below.key for each in actions]
+    return (
+        any(not isinstance(size, int | None) for size in sizes)
+        or any(not isinstance(prefix, str) for prefix in prefixes)
+        or any(
+            rule["Status"] not in ("Enabled", "Disabled") or not isinstance(rule.get("Expiration", {}), dict)
+            for rule in rules
+        )
+    )
 
 
 def _with_dates(value: Any) -> Any:

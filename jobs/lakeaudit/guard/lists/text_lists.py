@@ -67,13 +67,16 @@ def _row(number: int, text: str | None, boxed: bool) -> Row:
 
 def _missing(announced: int | None, files: int) -> str:
     """Return why files are missing in the output of a dry run; empty if none are."""
-    if announced is None:
-        return ""
-    if announced > files:
+    if announced is not None and announced > files:
         return f"VACUUM found {announced:,} files, and the list has {files:,}"
-    if files == MOST_OF_DRY_RUN:
-        return f"VACUUM ... DRY RUN returns at most {MOST_OF_DRY_RUN:,} files"
-    return ""
+    return limit_of_dry_run(files)
+
+
+def limit_of_dry_run(files: int) -> str:
+    """Return why files are missing if a list has as many as a dry run returns; empty if it has not."""
+    if files != MOST_OF_DRY_RUN:
+        return ""
+    return f"it has exactly {files:,} files, and VACUUM ... DRY RUN returns at most that number"
 
 
 PLAIN = ListForm("plain", "one URI or path in each line", _is_text, _read)

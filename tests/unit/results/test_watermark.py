@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.ledger.watermark import BACK, FORWARD, NOTHING_OPEN, SAME, STEP, Blocking, next_watermark
+from lakeaudit.results.watermark import BACK, FORWARD, NOTHING_OPEN, SAME, STEP, Blocking, next_watermark
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

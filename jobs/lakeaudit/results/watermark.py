@@ -4,9 +4,10 @@ A commit is verified if an audit whose storage snapshot is younger than the comm
 still needs, and no discrepancy of severity error or critical is open about a file of this commit or an earlier one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 STEP = timedelta(microseconds=1)
 FORWARD, BACK, SAME = "forward", "back", "same"
@@ -31,6 +32,13 @@ class Blocking:
 
 
 NOTHING_OPEN = Blocking()
+
+
+def blocking_of(row: Mapping[str, Any] | None) -> Blocking:
+    """Return the discrepancies of a row of `results.summaries.verified_tables.blocking_discrepancies`."""
+    if row is None:
+        return NOTHING_OPEN
+    return Blocking(int(row["number"]), row["first_at"], int(row["undated"]), tuple(row["ids"]))
 
 
 @dataclass(frozen=True)
