@@ -7,7 +7,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakeaudit.commands.guard import Request, run
+from lakeaudit.commands.guard import run
+from lakeaudit.commands.guard_output import Request
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.runtime.progress import SilentProgress

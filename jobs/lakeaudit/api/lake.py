@@ -273,9 +273,10 @@ class LakeHandle:
         """
         from lakeaudit.api.guarded import Guarded
         from lakeaudit.commands import guard as command
+        from lakeaudit.commands.guard_output import Request
 
         path = None if output is None else Path(output)
-        request = command.Request(os.fspath(delete_list), form, names_of(tables), bucket, path, format="json")
+        request = Request(os.fspath(delete_list), form, names_of(tables), bucket, path, format="json")
         out = StringIO()
         done = command.run(request, self.config, clock=self.clock, progress=self.progress, out=out)
         return Guarded(done.verdict, done.exit_code, done.warnings, json.loads(out.getvalue()))

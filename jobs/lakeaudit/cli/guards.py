@@ -71,10 +71,9 @@ def guard(
     file, and else 0.
     """
     from lakeaudit.commands import guard as command
+    from lakeaudit.commands.guard_output import Request
 
-    request = command.Request(
-        delete_list, form, tuple(table or ()), bucket, output, format, max_requests, spark
-    )
+    request = Request(delete_list, form, tuple(table or ()), bucket, output, format, max_requests, spark)
     return finish_with(command.run(request, load(lake), clock=now, progress=progress(), out=sys.stdout))
 
 

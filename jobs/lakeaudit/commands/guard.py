@@ -1,93 +1,45 @@
 """Run `lakeaudit guard`: answer for each file of a delete list whether a table needs it."""
 
-import csv
-import hashlib
-import io
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import pyarrow.compute as pc
 
 from lakeaudit.audit.collapsed_locations import as_stored
+from lakeaudit.commands.guard_output import (
+    Request,
+    Result,
+    print_answers,
+    verdict_of,
+    warnings_of,
+    write_safe_list,
+)
 from lakeaudit.commands.on_spark import spark_engine
-from lakeaudit.commands.status import CommandResult, replace_file
+from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import BadInput, CannotAudit, CannotPublish
 from lakeaudit.evidence.discovery import described
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
-from lakeaudit.guard.answer import GuardAnswers, Question, answer
+from lakeaudit.guard.answer import Question, answer
 from lakeaudit.guard.lists.open_list import read_list
 from lakeaudit.guard.references import Doubt
-from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
-from lakeaudit.keys import Location, uri_of
+from lakeaudit.keys import Location
 from lakeaudit.kinds import STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.results.read import UNRESOLVED, Results
 from lakeaudit.results.summaries.verified_tables import COUNTING
-from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.schemas import LISTED, rows_of
-
-FORMAT = 1
-MOST_REQUESTS = 100_000
-SHOWN = 10
-"""Files of each status that the text names."""
-IN_JSON = 1000
-"""Files that are not free that the JSON document names."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of the command.
-
-    Attributes:
-        delete_list: path or URI of the list, `-`, or a location that ends in `/`.
-        form: name of the form of the list; None: it is recognised.
-        tables: tables to whose locations relative paths belong.
-        bucket: bucket of a lifecycle configuration.
-        output: file for the free keys; None: none is written.
-        format: text, json, jsonl or csv.
-        max_requests: the most objects that are requested from storage.
-    """
-
-    delete_list: str
-    form: str | None = None
-    tables: Sequence[str] = ()
-    bucket: str | None = None
-    output: Path | None = None
-    format: str = "text"
-    max_requests: int = MOST_REQUESTS
-    spark: bool = False
-
-
-@dataclass(frozen=True)
-class Result:
-    """The answers with the lake, the form of the list, and why files may be missing in the list."""
-
-    lake: Lake
-    answered: GuardAnswers
-    form: str
-    cut_off: str
-
-    @property
-    def exit_code(self) -> int:
-        """Return 1 if a table needs a file, 3 if that is unknown for a file or the list is not complete, else 0."""
-        counts = self.answered.counts
-        if any(counts[status] for status in NEEDED):
-            return 1
-        return 3 if counts[UNKNOWN] or self.cut_off or not any(counts.values()) else 0
 
 
 def run(
@@ -126,9 +78,9 @@ def run(
             pause=time.sleep,
         )
         result = Result(lake, answered, form, lines.cut_off)
-        safe = _write_safe(result, request.output) if request.output else None
-        _print(result, request, safe, out)
-        return CommandResult(_verdict(result), result.exit_code, warnings=_warnings(result))
+        safe = write_safe_list(result, request.output) if request.output else None
+        print_answers(result, request, safe, out)
+        return CommandResult(verdict_of(result), result.exit_code, warnings=warnings_of(result))
 
 
 def _known_lake(
@@ -188,136 +140,3 @@ def _locations(lake: Lake, names: Sequence[str]) -> list[Location]:
         what = f"no table {', '.join(unknown)}"
         raise BadInput("--table", what, f"the lake file names {', '.join(sorted(tables)[:20])}")
     return [tables[name].location for name in names]
-
-
-def _warnings(result: Result) -> tuple[str, ...]:
-    cut = f"the list is not complete: {result.cut_off}; a delete may remove files that guard did not check"
-    return (cut,) if result.cut_off else ()
-
-
-def _verdict(result: Result) -> str:
-    counts = result.answered.counts
-    needed = sum(counts[status] for status in NEEDED)
-    total = sum(counts.values())
-    unknown = (
-        f"for {number(counts[UNKNOWN], 'file')} it is unknown whether a table needs them"
-        if counts[UNKNOWN]
-        else ""
-    )
-    if needed:
-        words = f"CRITICAL: do not delete {needed:,} of {number(total, 'file')}: they are needed"
-        return "; ".join(filter(None, [words, unknown]))
-    if unknown or result.cut_off:
-        return f"UNDECIDED: {unknown or 'the list is not complete'}"
-    if not total:
-        return "UNDECIDED: the list names no file"
-    return f"OK: no table needs a file of the list ({number(total, 'file')}); valid until {_clock(result)}"
-
-
-def _clock(result: Result) -> str:
-    return second(result.answered.holds_until)
-
-
-def _print(result: Result, request: Request, safe: SafeList | None, out: TextIO) -> None:
-    if request.format == "json":
-        print(json.dumps(summary(result, request, safe)), file=out)
-    elif request.format == "jsonl":
-        out.writelines(f"{json.dumps(_plain(row))}\n" for row in result.answered.rows(*STATUSES))
-    elif request.format == "csv":
-        _write_csv(out, map(_plain, result.answered.rows(*STATUSES)), list(GuardedFile.__annotations__))
-    else:
-        out.writelines(f"{line}\n" for line in _text(result, safe))
-
-
-def _text(result: Result, safe: SafeList | None) -> Iterator[str]:
-    counts = result.answered.counts
-    for status in (*NEEDED, UNKNOWN):
-        if counts[status]:
-            yield f"{status}: {number(counts[status], 'file')}"
-            yield from (f"  {_line(row)}" for row in result.answered.rows(status, most=SHOWN))
-            if counts[status] > SHOWN:
-                yield f"  and {counts[status] - SHOWN:,} more (--format jsonl prints all)"
-    yield f"free: {number(counts[FREE], 'file')}; absent: {count(counts['absent'])}"
-    if safe is not None:
-        yield f"written: {visible(safe['file'])}, sha256 {safe['sha256']}, valid until {_clock(result)}"
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    """Return a file with its table and the reason."""
-    file = row["text"] if row["bucket"] is None else uri_of(row["bucket"], row["key"])
-    of_table = [row["table_name"]] if row["table_name"] else []
-    of_table += [f"version {row['table_version']}"] if row["table_version"] is not None else []
-    of_table += [number(row["rows"], "row")] if row["rows"] is not None else []
-    until = f", until {second(row['until'])}" if row["until"] is not None else ""
-    where = f" ({', '.join(of_table)})" if of_table else ""
-    return visible(f"{file}{where}: {row['reason']}{until}")
-
-
-def summary(result: Result, request: Request, safe: SafeList | None) -> GuardSummary:
-    """Return the JSON document of `--format json`; it names at most IN_JSON files."""
-    others = [_plain(row) for row in result.answered.rows(*NEEDED, UNKNOWN, most=IN_JSON)]
-    document: GuardSummary = {
-        "format": FORMAT,
-        "lake": result.lake.name,
-        "delete_list": request.delete_list,
-        "form": result.form,
-        "answered_at": iso(result.answered.read_at),
-        "valid_until": iso(result.answered.holds_until),
-        "exit_code": result.exit_code,
-        "complete": not result.cut_off,
-        "reason": result.cut_off or None,
-        "counts": dict(result.answered.counts),
-        "doubts": [f"{each.table}: {each.why}" for each in result.answered.doubts],
-        "files": others,
-    }
-    if safe is not None:
-        document["safe_list"] = safe
-    return document
-
-
-def _plain(row: Mapping[str, Any]) -> GuardedFile:
-    return {
-        "line": row["line"],
-        "lines": row["lines"],
-        "text": row["text"],
-        "uri": None if row["bucket"] is None else uri_of(row["bucket"], row["key"]),
-        "status": row["status"],
-        "reason": row["reason"],
-        "table": row["table_name"],
-        "table_version": row["table_version"],
-        "rows": row["rows"],
-        "until": iso_or_null(row["until"]),
-        "size": row["size"],
-    }
-
-
-def _write_csv(out: TextIO, rows: Iterator[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-
-
-_SAFE_COLUMNS = ("bucket", "key", "uri", "size", "etag", "version_id")
-
-
-def _write_safe(result: Result, path: Path) -> SafeList:
-    """Write the free keys, and a JSON document with the digest of that file and the time for which it is valid."""
-    text = io.StringIO()
-    free = [{**row, "uri": uri_of(row["bucket"], row["key"])} for row in result.answered.free_keys()]
-    _write_csv(text, iter(free), _SAFE_COLUMNS)
-    content = text.getvalue().encode()
-    safe: SafeList = {
-        "file": str(path),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "keys": len(free),
-        "lake": result.lake.name,
-        "answered_at": iso(result.answered.read_at),
-        "valid_until": iso(result.answered.holds_until),
-    }
-    try:
-        replace_file(path, content)
-        replace_file(path.with_name(f"{path.name}.json"), f"{json.dumps(safe)}\n".encode())
-    except OSError as error:
-        what = f"cannot be written ({error.strerror})"
-        raise CannotPublish(f"-o {path}", what, "name a file in a writable folder") from error
-    return safe
