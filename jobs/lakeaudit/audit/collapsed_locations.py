@@ -6,11 +6,10 @@ the table's location for manifests, catalogs and storage.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import holds_any_file
 from lakeaudit.keys import Aliases, Location, collapsed
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -29,14 +28,10 @@ def _moved(tables: Sequence[Table], clients: Clients) -> Iterator[tuple[Location
         if by_hadoop == place or place.is_local:
             continue
         try:
-            if not _holds_any(clients, place) and _holds_any(clients, by_hadoop):
+            if not holds_any_file(clients, place) and holds_any_file(clients, by_hadoop):
                 yield place, by_hadoop
         except SourceError:
             continue  # the table's reader reports the error
-
-
-def _holds_any(clients: Clients, place: Location) -> bool:
-    return any(True for _ in islice(list_files(clients, place), 1))
 
 
 def as_stored(lake: Lake, clients: Clients) -> tuple[Lake, Clients]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
 from lakeaudit.audit.collapsed_locations import collapsed_locations, relocated
 from lakeaudit.audit.preflight import first_of, nothing_to_read
@@ -12,7 +11,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_of, formats_of
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import holds_any_file
 from lakeaudit.evidence.lineage import LastState
 from lakeaudit.evidence.protocol import Context, EvidenceGap, SourceInfo
 from lakeaudit.evidence.registry import formats
@@ -186,7 +185,7 @@ def _place_of(last: LastState) -> Location | None:
 def _lost_its_log(context: Context, place: Location, kind: str) -> bool:
     """Whether a folder has files but no log of that format; False if it cannot be listed."""
     try:
-        there = any(True for _ in islice(list_files(context.clients, place), 1))
+        there = holds_any_file(context.clients, place)
         return there and kind not in formats_of(context.clients, place)
     except SourceError:
         return False

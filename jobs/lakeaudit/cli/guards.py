@@ -8,6 +8,7 @@ import typer
 
 from lakeaudit.cli.frame import app, finish_with, load, now, progress, results_of, say
 from lakeaudit.cli.options import LakeFile
+from lakeaudit.runtime.connections.request_limit import MAX_GUARD_REQUESTS
 
 
 @app.command()
@@ -58,7 +59,7 @@ def guard(
             help="Request at most N objects from storage. For a longer list the command first reads the storage "
             "sources of the lake file; the answer for objects that remain is unknown.",
         ),
-    ] = 100_000,
+    ] = MAX_GUARD_REQUESTS,
     spark: Annotated[
         bool, typer.Option("--spark", help="Use Spark even if the list and the lake are small.")
     ] = False,

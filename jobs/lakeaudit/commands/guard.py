@@ -62,11 +62,9 @@ def run(
         listed = duck.hold_batches(con, LISTED, batches)
         now = clock()
         lake, clients, doubts = _known_lake(lake, engine, clients, now)
-        question = Question(
-            listed, _locations(lake, request.tables), request.max_requests, lines.cut_off, doubts
-        )
+        relative_to = _locations(lake, request.tables)
         context, more = _with_history(Context(engine, clients, now, now, live=True), lake, now)
-        question = replace(question, doubts=(*question.doubts, *more))
+        question = Question(listed, relative_to, request.max_requests, (*doubts, *more))
         answered = answer(
             lake,
             question,

@@ -17,9 +17,9 @@ from lakeaudit.guard.answer import GuardAnswers
 from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
 from lakeaudit.keys import uri_of
 from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
+from lakeaudit.runtime.connections.request_limit import MAX_GUARD_REQUESTS
 
 FORMAT = 1
-MOST_REQUESTS = 100_000
 SHOWN = 10
 """Files of each status that the text names."""
 IN_JSON = 1000
@@ -46,7 +46,7 @@ class Request:
     bucket: str | None = None
     output: Path | None = None
     format: str = "text"
-    max_requests: int = MOST_REQUESTS
+    max_requests: int = MAX_GUARD_REQUESTS
     spark: bool = False
 
 

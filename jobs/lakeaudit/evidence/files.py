@@ -65,6 +65,15 @@ def pinned(files: Iterable[File], what: str) -> str:
     return f"{len(pins)} {noun}, sha256:{hashlib.sha256(text).hexdigest()}"
 
 
+def holds_any_file(clients: Clients, folder: Location) -> bool:
+    """Return whether a file is below `folder`.
+
+    Raises:
+        SourceError: the bucket is missing, or the listing is refused.
+    """
+    return any(True for _ in list_files(clients, folder))
+
+
 def list_files(
     clients: Clients, folder: Location, *, start_after: str = "", flat: bool = False
 ) -> Iterator[File]:

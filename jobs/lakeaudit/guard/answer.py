@@ -35,14 +35,12 @@ class Question:
         listed: LISTED rows.
         relative_to: locations to which relative paths belong.
         limit: the most objects that are requested from storage.
-        cut_off: why files may be missing in the list; empty: it is complete.
         doubts: why the lake may have tables that are not known.
     """
 
     listed: Relation
-    relative_to: Sequence[Location] = ()
-    limit: int = 100_000
-    cut_off: str = ""
+    relative_to: Sequence[Location]
+    limit: int
     doubts: tuple[Doubt, ...] = ()
 
 

@@ -36,8 +36,7 @@ def _match(pattern: str, *groups: str) -> str:
     return f"WHEN regexp_matches(text, '{pattern}') THEN {{'bucket': {bucket}, 'key': {key}}}"
 
 
-_PLACE = f"""CASE WHEN bucket IS NOT NULL THEN {{'bucket': bucket, 'key': text}}
-    {_match(_S3, "1", "2")}
+_PLACE = f"""CASE {_match(_S3, "1", "2")}
     WHEN regexp_matches(text, '{_AZURE}') THEN {{
         'bucket': regexp_extract(text, '{_AZURE}', 1) || '@' || regexp_extract(text, '{_AZURE}', 2),
         'key': regexp_extract(text, '{_AZURE}', 3)}}

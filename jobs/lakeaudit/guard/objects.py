@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.collect.storage_lookups import look, look_twice
 from lakeaudit.config import Lake
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import holds_any_file
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.keys import Location
@@ -79,4 +78,4 @@ def _begins_names(clients: Clients, place: Location) -> bool:
     """Return whether objects have names that begin with a key."""
     if place.is_in_s3:
         return holds_any(clients.s3(*place), place.bucket, place.key)
-    return any(True for _ in islice(list_files(clients, place), 1))
+    return holds_any_file(clients, place)

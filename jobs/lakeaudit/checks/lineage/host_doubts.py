@@ -7,13 +7,12 @@ location, its owner dropped it, or the lake file ignores the loss; it is checked
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice
 
 from lakeaudit.checks.lineage.state_counts import with_unused_files
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.config import glob_to_regex
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import holds_any_file
 from lakeaudit.evidence.lineage import LastState
 from lakeaudit.evidence.registry import roots
 from lakeaudit.keys import Location, identify
@@ -165,6 +164,6 @@ def _was_dropped(evidence: Evidence, last: LastState) -> bool:
     if any(each.location == place for read in evidence.observed.catalogs for each in read.tables):
         return False
     try:
-        return not any(True for _ in islice(list_files(evidence.context.clients, place), 1))
+        return not holds_any_file(evidence.context.clients, place)
     except SourceError:
         return False

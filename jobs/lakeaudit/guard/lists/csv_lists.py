@@ -44,10 +44,17 @@ class _Columns:
         return file_row(number, cells[self.file], bucket, encoded=self.encoded)
 
 
+def _delimiter(line: str) -> str:
+    """Return the delimiter that gives most cells."""
+    return max(_DELIMITERS, key=lambda each: len(_split(line, each)))
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    return next(csv.reader([line], delimiter=delimiter), [])
+
+
 def _cells(line: str) -> list[str]:
-    """Split a line at the delimiter that gives most cells."""
-    rows = (next(csv.reader([line], delimiter=each), []) for each in _DELIMITERS)
-    return max(rows, key=len)
+    return _split(line, _delimiter(line))
 
 
 def _is_manifest(cells: Sequence[str]) -> bool:
@@ -90,7 +97,7 @@ def _recognises_manifest(sample: bytes) -> bool:
 def _rows(stream: BinaryIO, columns: _Columns | None) -> Iterator[Row]:
     text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
     first = text.readline()
-    delimiter = max(_DELIMITERS, key=lambda each: len(next(csv.reader([first], delimiter=each), [])))
+    delimiter = _delimiter(first)
     csv.field_size_limit(_MOST)
     rows = _numbered(csv.reader(_with_first(first, text), delimiter=delimiter))
     head = list(islice(rows, 2))

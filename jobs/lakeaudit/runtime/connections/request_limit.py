@@ -1,4 +1,7 @@
-"""The default limit of requests of a scan; apart from `request_budget`, so that the command line loads no client."""
+"""The default limits of requests of scan and guard; loads no client."""
 
 MAX_REQUESTS = 20_000
 """Requests to S3 for ten cents at the list price of LIST, enough for some million objects."""
+
+MAX_GUARD_REQUESTS = 100_000
+"""Requests to S3 for four cents at the list price of HEAD."""
