@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import lakeaudit
 from lakeaudit import cli
 from lakeaudit.errors import BadInput, CannotAudit, LakeFileError
+from lakeaudit.formatting import iso
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.audits.test_bounds import put
 from tests.builders.found_tables import LONG_AGO, files_below, lay, lay_in_bucket, lose
@@ -106,8 +108,9 @@ def test_the_rows_are_those_of_the_commands(
     with pytest.raises(TypeError, match="three answers"):
         bool(checked)
     capsys.readouterr()
-    verified = lake.verified("sales.*", within="24h")
-    cli.main(["verified", "lake.yaml", "--table", "sales.*", "--within", "24h"])
+    through = iso(datetime.now(UTC))  # `--within` would count from the time of each of the two calls
+    verified = lake.verified("sales.*", through=through)
+    cli.main(["verified", "lake.yaml", "--table", "sales.*", "--through", through])
     printed = capsys.readouterr()
     assert str(verified) == printed.out + printed.err.removeprefix("lakeaudit: ").rstrip()
     assert (verified.answer, verified.exit_code) == ("no", 1)
