@@ -362,6 +362,7 @@ ROOMS = (
         "permissions",
         "explain",
         "guard",
+        "follow",
         "dashboard",
         "commands",
         "documents",
