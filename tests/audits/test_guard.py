@@ -10,12 +10,13 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
-from lakeaudit.guard import objects
+from lakeaudit.guard import listed_folders, objects
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import guarded
 from tests.builders.audits import audited
 from tests.builders.delta_lake import add, metadata, protocol
 from tests.builders.guarded import DATA, MONTH, guard
+from tests.builders.results import NOON, publish, run
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -286,3 +287,47 @@ def test_the_list_of_an_earlier_run_does_not_stay(shop: Shop, tmp_path: Path) ->
     output.write_text("of somebody else")
     with pytest.raises(BadInput, match="guard did not write it"):
         guard(lake, tmp_path, [dead], output=output)
+
+
+def test_a_lost_state_that_the_lake_file_ignores_may_need_the_file(shop: Shop, tmp_path: Path) -> None:
+    """The ledger has no discrepancy, but the last audit has recorded that a state is lost."""
+    dead = put(shop, "warehouse/orders/dead.parquet")
+    lake = lake_of(shop, tmp_path)
+    lost = {"run_id": "r1", "lake": "shop", "table_name": "orders", "manifest_kind": "delta", "as_of": NOON,
+            "number": 1, "standing": "lost", "state": f"{1:020}.json"}  # fmt: skip
+    publish(lake.results, runs=[run(lake="shop")], states=[lost])
+    answers = guard(lake, tmp_path, [dead])
+    assert answers == {dead: "unknown"}
+    assert "missing_metadata" in str(answers.rows[dead]["reason"])
+
+
+UNNAMED = {
+    "inside of the table": ("orders/archive", True),
+    "in the folder of a partition": ("orders/day=2026-11-01", True),
+    "around the table": ("", True),
+    "beside the table": ("customers", False),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_a_table_that_the_lake_file_does_not_name(shop: Shop, tmp_path: Path, name: str) -> None:
+    place, is_doubt = UNNAMED[name]
+    folder = "/".join(filter(None, ["warehouse", place]))
+    dead = put(shop, "warehouse/orders/day=2026-11-01/dead.parquet")
+    inside = put(shop, f"{folder}/dead.parquet")
+    put(shop, f"{folder}/_delta_log/{0:020}.json", body=b"{}")
+    shop.tables.remove("customers")
+    expected = "unknown" if is_doubt and dead.startswith(f"s3://{shop.bucket}/{folder}") else "free"
+    assert guard(lake_of(shop, tmp_path), tmp_path, [dead, inside]) == {dead: expected, inside: "unknown"}
+
+
+def test_more_folders_than_are_searched_for_tables(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of partitions are searched last, and raise no doubt if there are too many of them."""
+    monkeypatch.setattr(listed_folders, "MOST_FOLDERS", 2)
+    of_partitions = [put(shop, f"warehouse/customers/day={n}/dead.parquet") for n in range(3)]
+    others = [put(shop, f"warehouse/orders/{n}/dead.parquet") for n in range(3)]
+    answers = guard(lake_of(shop, tmp_path), tmp_path, [*of_partitions, *others])
+    assert answers == dict.fromkeys(of_partitions, "free") | dict.fromkeys(others, "unknown")
+    assert "1 folder of it not searched" in str(answers.rows[others[0]]["reason"])

@@ -1,6 +1,6 @@
 """Holds manifests of one kind as they were read, with the tables whose files are not all known, and the reasons."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -85,3 +85,14 @@ def tables_by_kind(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
     for kind in MANIFESTS:
         if tables := [t for t in lake.tables if any(each.kind == kind for each in t.manifests)]:
             yield kind, tables
+
+
+def unread_kinds(
+    lake: Lake, kinds: Collection[str], claims: Sequence[Claims], gaps: Sequence[EvidenceGap]
+) -> Iterator[tuple[str, list[Table], str]]:
+    """Yield those of the kinds that could not be read at all, with the tables that have them, and the reason."""
+    read = {each.info.kind for each in claims}
+    reasons = {gap.source: gap.reason for gap in gaps}
+    for kind, tables in tables_by_kind(lake):
+        if kind in kinds and kind not in read:
+            yield kind, tables, reasons.get(f"manifest:{kind}", "its manifests cannot be read")

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.collect.claim_lookups import claims_of
 from lakeaudit.collect.last_reads import LastRead, last_reads
 from lakeaudit.collect.longest_commits import longest_commits
-from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind
+from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind, unread_kinds
 from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.config import Lake, Table
 from lakeaudit.engine.local import AuditEngine
@@ -91,15 +91,8 @@ class NewestClaims:
     def _add(self, lake: Lake, kinds: AbstractSet[str], keys: pa.Table) -> None:
         """Read the manifests of these kinds."""
         claims, holes = read_manifests(lake, self._context, kinds)
-        read = [_read(self._engine, each, holes, lake, keys) for each in claims]
-        why = {hole.source: hole.reason for hole in holes}
-        unread = kinds - {each.read.kind for each in read}
-        self._read += read
-        self._lost += [
-            (kind, tables, why.get(f"manifest:{kind}", "its manifests cannot be read"))
-            for kind, tables in tables_by_kind(lake)
-            if kind in unread
-        ]
+        self._read += [_read(self._engine, each, holes, lake, keys) for each in claims]
+        self._lost += unread_kinds(lake, kinds, claims, holes)
 
     def _listers(self, wanted: pa.Table) -> OtherListers:
         """Find lists outside of the lake file that may list these files."""

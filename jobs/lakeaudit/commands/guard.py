@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-import pyarrow.compute as pc
-
 from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.commands.guard_output import (
     Request,
@@ -26,20 +24,19 @@ from lakeaudit.errors import BadInput, CannotAudit, CannotPublish
 from lakeaudit.evidence.discovery import described
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard.answer import Question, answer
+from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.lists.open_list import read_list
-from lakeaudit.guard.references import Doubt
 from lakeaudit.keys import Location
-from lakeaudit.kinds import STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.renamed_tables import under_current_names
-from lakeaudit.results.read import UNRESOLVED, Results
-from lakeaudit.results.summaries.verified_tables import COUNTING
+from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.lake_standing import lost_states
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
-from lakeaudit.schemas import LISTED, rows_of
+from lakeaudit.schemas import LISTED
 
 
 def run(
@@ -106,12 +103,10 @@ def _with_history(context: Context, lake: Lake, now: datetime) -> tuple[Context,
 def _lost_states(results: Results, lake: Lake) -> Iterator[Doubt]:
     """Yield the tables of which audits miss a state or metadata: files may belong to what is lost."""
     places = {table.name: table.location for table in lake.tables}
-    condition = pc.field("state").isin(UNRESOLVED) & pc.field("severity").isin(COUNTING)
-    condition &= pc.field("kind").isin([*STATE_LOST, *STATE_LOST_FROM_ERROR])
-    for row in rows_of(results.batches("discrepancies", condition, ("table_name", "kind", "discrepancy_id"))):
-        if row["table_name"] in places:
-            why = f"{row['kind']} is open ({row['discrepancy_id'][:12]}): files may belong to what is lost"
-            yield Doubt(row["table_name"], why, places[row["table_name"]])
+    for name, kind in lost_states(results).items():
+        if name in places:
+            why = f"an audit reported {kind}, and that is not resolved: files may belong to what is lost"
+            yield Doubt(name, why, places[name])
 
 
 def _prepare_output(path: Path, delete_list: str) -> None:

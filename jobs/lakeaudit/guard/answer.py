@@ -14,11 +14,12 @@ from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.guarded_rows import KeyEvidence, judged_keys
 from lakeaudit.guard.lines import line_answers
 from lakeaudit.guard.named_keys import distinct_keys, named_keys
 from lakeaudit.guard.objects import current_objects
-from lakeaudit.guard.references import Doubt, ListedReferences, read_references
+from lakeaudit.guard.references import ListedReferences, read_references
 from lakeaudit.keys import Location
 from lakeaudit.rules.guard_rules import FREE, STATUSES
 from lakeaudit.runtime import duck

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.guard.references import Doubt
+from lakeaudit.guard.doubts import Doubt
 from lakeaudit.keys import Location
 from lakeaudit.matching.pairs import category_by_name
 from lakeaudit.matching.prefix_match import attach_label

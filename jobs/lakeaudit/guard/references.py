@@ -5,37 +5,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from lakeaudit.collect.longest_commits import longest_commits
-from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind
+from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind, unread_kinds
 from lakeaudit.collect.read_sources import read_manifests
-from lakeaudit.config import Lake, Table
+from lakeaudit.config import Lake
 from lakeaudit.engine.answers import answers_of, few_answers, hold_answers
 from lakeaudit.engine.local import AuditEngine
-from lakeaudit.errors import SourceError
-from lakeaudit.evidence.discovery import formats_of
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, Stored, not_all_listed
 from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.guard.doubts import Doubt
+from lakeaudit.guard.listed_folders import listed_folders, tables_around, unnamed_tables
 from lakeaudit.guard.share import FOUND, rows_found
-from lakeaudit.keys import Location
-from lakeaudit.matching.prefix_match import attach_label
-from lakeaudit.matching.table_facts import roots
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOUND_KEY
-
-MOST_FOLDERS = 1000
-"""The most folders inside of tables in which another table is searched."""
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A reason why a table may list more files than were read: files below `place`, or any file if it is None."""
-
-    table: str
-    why: str
-    place: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -83,13 +67,11 @@ class _Manifests:
 
     def unread(self) -> Iterator[Doubt]:
         """Yield the tables of kinds that could not be read at all, and of kinds that `guard` does not read."""
-        lost = self.kinds - {each.info.kind for each in self.claims}
-        why = {gap.source: gap.reason for gap in self.gaps}
+        for _, tables, why in unread_kinds(self.lake, self.kinds, self.claims, self.gaps):
+            yield from (Doubt(table.name, why) for table in tables)
         for kind, tables in tables_by_kind(self.lake):
             for table in tables:
-                if kind in lost:
-                    yield Doubt(table.name, why.get(f"manifest:{kind}", "its manifests cannot be read"))
-                elif MANIFESTS[kind].by_storage and table.is_decided_by(kind):
+                if MANIFESTS[kind].by_storage and table.is_decided_by(kind):
                     unread = f"its files are only known by {MANIFESTS[kind].title}, which guard does not read"
                     yield Doubt(table.name, unread, table.location)
 
@@ -112,7 +94,8 @@ def read_references(
         keys: LISTED_KEY rows.
         storage: storage sources that are read in the same pass.
     """
-    holding = _tables_around(lake, con, keys)
+    folders = listed_folders(con, keys)
+    holding = tables_around(lake, con, folders)
     others = other_listers(lake, holding, context.clients)
     own = _Manifests.of(lake, context)
     every = [own]
@@ -125,7 +108,7 @@ def read_references(
     reads = [read for each in every for read in each.reads(notes)]
     unread = [doubt for each in every for doubt in each.unread()]
     longest = longest_commits(engine, own.claims, holding, context.clients)
-    nested = _nested_tables(lake, con, keys, context.clients)
+    nested = unnamed_tables(lake, con, folders, context.clients)
     doubts = (*unread, *_doubts(reads), *_unknown_listers(lake, others), *nested)
     logs = _needed_logs(con, reads, keys, {table.name for table in (*holding, *others.tables)})
     return ListedReferences(tuple(reads), answers_of(con, answers, FOUND, FOUND_KEY), doubts, longest, logs)
@@ -145,54 +128,6 @@ def _needed_logs(
     needed = duck.small(CHANGED, rows)
     sql = "SELECT needed.* FROM needed SEMI JOIN keys USING (bucket, key)"
     return duck.hold(con, duck.query(con, sql, needed=needed, keys=keys))
-
-
-def _tables_around(lake: Lake, con: Connection, keys: Relation) -> list[Table]:
-    """Return the tables whose location contains one of the keys."""
-    labelled = attach_label(con, keys, roots(lake.tables), "owner")
-    found = duck.rows_of(
-        duck.made_of(con, "SELECT DISTINCT owner FROM input WHERE owner IS NOT NULL", labelled)
-    )
-    places = {lake.table(row["owner"]).location for row in found}
-    return [table for table in lake.tables if table.location in places]
-
-
-def _nested_tables(lake: Lake, con: Connection, keys: Relation, clients: Clients) -> Iterator[Doubt]:
-    """Yield folders of tables that are tables themselves, and that the lake file does not name.
-
-    Folders of partitions (`day=1`) are left out. If there are too many others, nothing is known about them.
-    """
-    known = {table.location for table in lake.tables}
-    labelled = attach_label(con, keys, {table.location: table.location.uri for table in lake.tables}, "root")
-    for place in _folders(con, labelled):
-        location = Location(*place)
-        around = next((table for table in lake.tables if table.location.holds(*place)), None)
-        if around is not None and location not in known and (formats := _formats(clients, location)):
-            yield Doubt(
-                around.name, f"{location.uri} is {formats}, and the lake file does not name it", location
-            )
-
-
-def _formats(clients: Clients, place: Location) -> str:
-    try:
-        formats = formats_of(clients, place)
-    except SourceError as error:
-        return f"a folder that cannot be listed ({error.what})"
-    return f"a table of format {formats[0]}" if formats else ""
-
-
-def _folders(con: Connection, labelled: Relation) -> list[tuple[str, str]]:
-    """Return at most MOST_FOLDERS folders between tables and listed keys, without those of partitions and metadata."""
-    sql = f"""
-        SELECT DISTINCT bucket, array_to_string(parts[:n], '/') AS folder FROM (
-            SELECT bucket, string_split(key, '/') AS parts, unnest(range(1, len(string_split(key, '/')))) AS n
-            FROM input WHERE root IS NOT NULL)
-        WHERE NOT contains(parts[n], '=') AND NOT starts_with(parts[n], '_') AND NOT starts_with(parts[n], '.')
-            AND parts[n] NOT IN ('data', 'metadata')
-        ORDER BY 1, 2 LIMIT {MOST_FOLDERS}
-    """
-    rows = duck.rows_of(duck.made_of(con, sql, labelled))
-    return [(row["bucket"], row["folder"]) for row in rows]
 
 
 def _unknown_listers(lake: Lake, others: OtherListers) -> Iterator[Doubt]:
