@@ -118,7 +118,7 @@ def _folders_around(tables: list[Table]) -> Iterator[tuple[Location, Location, s
 
 
 def _format_of(clients: Clients, place: Location) -> tuple[str, bool]:
-    """Return in words which table a folder is, or why that is not known, and whether it is one; empty: it is no table.
+    """Return in words which table a folder is, or why that is not known, and whether it is one; empty if it is not.
 
     It takes one request for each format, however many files the folder has.
     """
