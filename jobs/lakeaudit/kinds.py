@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 SEVERITIES = ("critical", "error", "warning", "info")
 """Worst first."""
+SERIOUS = ("critical", "error")
+"""Severities of faults because of which a table returns wrong results, or may do so."""
 
 
 def rank(severity: str) -> int:

@@ -20,6 +20,7 @@ from lakeaudit.audit import preview
 from lakeaudit.audit.preview import groups
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
+from lakeaudit.kinds import SERIOUS
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import LiveProgress
 from tests.builders.found_tables import lay
@@ -83,11 +84,7 @@ def test_losses_are_reported_table_by_table_before_the_result(
 ) -> None:
     result, lines = scanned(lake, capsys)
     said = [line for line in lines if "table" in line]
-    found = {
-        (row["table_name"], row["kind"])
-        for row in result["findings"]
-        if row["severity"] in preview.SEVERITIES
-    }
+    found = {(row["table_name"], row["kind"]) for row in result["findings"] if row["severity"] in SERIOUS}
     for line in said:
         kinds = {each.split()[1] for each in line["findings"].split("; ")[0].split(", ")[:1]}
         assert {(line["table"], kind) for kind in kinds} <= found, line

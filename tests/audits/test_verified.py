@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from lakeaudit.commands import verified as command
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.results.acknowledgements import Ack, put_ack
-from lakeaudit.results.summaries.verified_tables import last_watermarks
+from lakeaudit.results.summaries.verified_tables import current_watermarks
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.repair_plans import an_hour_old
@@ -34,6 +35,10 @@ def lake_of(shop: Shop, tmp_path: Path, extra: str = "") -> Lake:
     return shop.lake(
         tmp_path, inventories=f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]", extra=extra
     )
+
+
+def row_of(lake: Lake) -> dict[str, Any]:
+    return current_watermarks(results_of(lake), lake, datetime.now(UTC))["orders"]
 
 
 def answers(
@@ -59,13 +64,13 @@ def test_from_the_first_audit_to_a_restored_loss(shop: Shop, tmp_path: Path) -> 
     shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     audited(lake)
     assert short(lake) == {"orders": "no", "customers": "yes"}
-    row = last_watermarks(results_of(lake))["orders"]
+    row = row_of(lake)
     assert (row["movement"], row["open_discrepancies"], len(row["blocked_by"])) == ("back", 1, 1)
 
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
     audited(lake)
     assert short(lake) == {"orders": "yes", "customers": "yes"}
-    assert last_watermarks(results_of(lake))["orders"]["movement"] == "forward"
+    assert row_of(lake)["movement"] == "forward"
 
 
 @pytest.mark.parametrize(
@@ -88,11 +93,11 @@ def test_an_accepted_loss_counts_if_the_lake_file_says_so(
 def test_an_evidence_gap_stops_the_watermark(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake)
-    before = last_watermarks(results_of(lake))["orders"]["verified_through"]
+    before = row_of(lake)["verified_through"]
     log = f"warehouse/orders/_delta_log/{2:020}.json"
     shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{damaged")
     audited(lake)
-    row = last_watermarks(results_of(lake))["orders"]
+    row = row_of(lake)
     assert row["verified_through"] is None or row["verified_through"] <= before
     assert row["blocked_by"]
     assert short(lake, "orders", within=timedelta(0))["orders"] in ("unknown", "no")

@@ -33,7 +33,7 @@ from lakeaudit.alerts.deliver import keeps_incidents
 from lakeaudit.alerts.incidents import Subject, last_of_tables
 from lakeaudit.alerts.notice_rows import AlertContext, rows_of
 from lakeaudit.alerts.run_summary import News, news_of
-from lakeaudit.alerts.trouble import lasting, scheduled
+from lakeaudit.alerts.trouble import lasting
 from lakeaudit.alerts.webhook import stored_content
 from lakeaudit.config import AlertmanagerAlert
 from lakeaudit.formatting import duration, second
@@ -47,6 +47,7 @@ from lakeaudit.results.summaries.change_summary import (
     open_now,
     still_open,
 )
+from lakeaudit.results.summaries.scheduled_runs import without_live_audits
 from lakeaudit.schemas import NOTICES
 
 LATE = timedelta(days=3)
@@ -188,13 +189,16 @@ def _late(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], ma
     receivers = list(dict.fromkeys(route.receiver for route in context.lake.alerts))
     new = overdue(receivers, words, _kinds_of_audit(notices))
     return _add(
-        context, rows_of(context, scheduled(_published(runs), context.lake)[-1]["run_id"], new, notices, made)
+        context,
+        rows_of(
+            context, without_live_audits(_published(runs), context.lake)[-1]["run_id"], new, notices, made
+        ),
     )
 
 
 def _overdue_words(context: AlertContext, runs: Sequence[Row]) -> str:
     """Return since when no audit was published; empty: not for too long."""
-    published = scheduled(_published(runs), context.lake)
+    published = without_live_audits(_published(runs), context.lake)
     if not published or published[-1]["finished_at"] > context.now - context.lake.overdue:
         return ""
     last = published[-1]["finished_at"]

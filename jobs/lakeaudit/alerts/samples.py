@@ -115,7 +115,8 @@ def samples(results: Results, lake: Lake, now: datetime) -> Iterator[Sample]:
     opened = open_sums(results, now)
     tables = sorted(_tables(lake, opened, latest_coverage(results)), key=_Table.rank)
     yield from _of_tables(tables, opened.get(None, NOTHING_OPEN))
-    yield from _verified(tables, current_watermarks(results, lake, now))
+    names = [table.name for table in tables[:MOST_TABLES]]
+    yield from _verified(names, current_watermarks(results, lake, now, names))
     yield from _of_lake(tables)
 
 
@@ -171,12 +172,12 @@ def _of_tables(tables: Sequence[_Table], evidence: OpenSums) -> Iterator[Sample]
     yield Sample("lakeaudit_left_out", ("tables",), len(tables[MOST_TABLES:]))
 
 
-def _verified(tables: Sequence[_Table], watermarks: Mapping[str, Row]) -> Iterator[Sample]:
-    for table in tables[:MOST_TABLES]:
-        if table.name in watermarks:
-            at = watermarks[table.name]["verified_through"]
+def _verified(names: Sequence[str], watermarks: Mapping[str, Row]) -> Iterator[Sample]:
+    for name in names:
+        if name in watermarks:
+            at = watermarks[name]["verified_through"]
             seconds = 0.0 if at is None else at.timestamp()
-            yield Sample("lakeaudit_verified_through_timestamp_seconds", (visible(table.name),), seconds)
+            yield Sample("lakeaudit_verified_through_timestamp_seconds", (visible(name),), seconds)
 
 
 def _open(table: str, opened: OpenSums) -> Iterator[Sample]:

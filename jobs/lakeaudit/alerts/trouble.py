@@ -47,27 +47,6 @@ def lasts(first: Scope, later: Iterable[tuple[Scope, bool]], existing: Collectio
     return bool(failed)
 
 
-LISTING = "listing"
-"""The kind of the sources of a live audit."""
-
-
-def scheduled(runs: Sequence[Row], lake: Lake) -> list[Row]:
-    """Return the runs without live audits of some tables, which do not replace an audit of the lake.
-
-    A run that only listed storage is such an audit if the lake has reports and the last run that read them covered more
-    tables.
-    """
-    whole = [run for run in runs if not _only_listed(run)]
-    if not whole or all(each.is_listing for each in lake.inventories):
-        return [*runs]
-    most = whole[-1]["tables_expected"] or 0
-    return [run for run in runs if not _only_listed(run) or (run["tables_expected"] or 0) >= most]
-
-
-def _only_listed(run: Row) -> bool:
-    return all(each["kind"] == LISTING for each in run["sources"] or () if each["role"] == "storage")
-
-
 def lasting(
     results: Results, lake: Lake, begun: Mapping[str, str], run: Row, runs: Sequence[Row]
 ) -> set[str]:

@@ -16,7 +16,7 @@ from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.unread_sources import first_causes
 from lakeaudit.formatting import second
 from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axis_state, judged_share
-from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, SERIOUS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.last_judged import (
@@ -24,8 +24,8 @@ from lakeaudit.results.summaries.last_judged import (
     judged_tables,
     known_lost,
     last_judged,
-    scheduled_runs,
 )
+from lakeaudit.results.summaries.scheduled_runs import scheduled_runs
 from lakeaudit.runtime import duck
 
 DECISIVE = ("content", "metastore", "pointer", "duplicate")
@@ -120,7 +120,7 @@ def _tables_with_lost_states(judgement: Judgement, evidence: Evidence) -> set[st
     """Return the tables that have a finding of severity error or worse about a lost state of their own."""
     kinds = duck.literals((*STATE_LOST, *STATE_LOST_FROM_ERROR))
     sql = f"""SELECT DISTINCT table_name FROM input
-        WHERE kind IN ({kinds}) AND severity IN ('critical', 'error')"""
+        WHERE kind IN ({kinds}) AND severity IN ({duck.literals(SERIOUS)})"""
     return {row["table_name"] for row in duck.rows_of(duck.made_of(evidence.con, sql, judgement.findings))}
 
 

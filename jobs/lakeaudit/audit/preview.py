@@ -11,14 +11,13 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.errors import AuditError
+from lakeaudit.kinds import SERIOUS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.progress import Progress, StageLog, Work
 
 FIRST, GROWTH, MOST_TABLES = 4, 4, 64
 """Tables of the first group, how many times larger each next group is, and the most tables of a group."""
-SEVERITIES = ("critical", "error")
-"""Severities that a preview shows: other findings may be about files that another table needs."""
 
 Row = dict[str, Any]
 
@@ -89,13 +88,16 @@ def _families(tables: Sequence[Table]) -> Iterator[list[Table]]:
 
 
 def serious(con: Connection, findings: Relation) -> list[Row]:
-    """Sum up the serious FINDINGS by table, kind, severity and `recoverable`, as `Results.totals`, with an example."""
+    """Sum up the serious FINDINGS by table, kind, severity and `recoverable`, as `Results.totals`, with an example.
+
+    Other findings may be about files that another table needs.
+    """
     sql = f"""
         SELECT table_name, kind, severity, recoverable, CAST(count(*) AS BIGINT) AS findings,
             CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
             CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, min(recoverable_until) AS recoverable_until,
             NULL AS partition_path, min(subject) AS subject
-        FROM input WHERE table_name IS NOT NULL AND severity IN ({duck.literals(SEVERITIES)})
+        FROM input WHERE table_name IS NOT NULL AND severity IN ({duck.literals(SERIOUS)})
         GROUP BY table_name, kind, severity, recoverable
     """
     return duck.rows_of(duck.made_of(con, sql, findings))

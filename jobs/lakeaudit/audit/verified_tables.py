@@ -26,7 +26,8 @@ def verified_rows(
     if evidence.partitions:
         return []
     stamp, accepted = evidence.stamp, evidence.lake.ledger.accepted_stop_verified
-    before = last_watermarks(results, stamp.run_id)
+    names = {table.name for table in evidence.scope}
+    before = last_watermarks(results, names, evidence.lake.overdue, stamp.as_of, stamp.run_id)
     blocking = blocking_discrepancies(results, now, accepted=accepted)
     return [
         {

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post
 from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.notice_rows import AlertContext
-from lakeaudit.alerts.trouble import scheduled
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import PUBLISHED, Results
 from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
+from lakeaudit.results.summaries.scheduled_runs import without_live_audits
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.extras import install_hint
 from lakeaudit.runtime.progress import SilentProgress
@@ -127,7 +127,7 @@ def _send_heartbeat(lake: Lake, clients: Clients, now: datetime) -> tuple[str, .
     try:
         results = Results(lake.results, clients, lake.name)
         published = [run for run in results.runs() if run["status"] in PUBLISHED]
-        if published and published[-1] not in scheduled(published, lake):
+        if published and published[-1] not in without_live_audits(published, lake):
             return ()
         lost = tables_with_lost_coverage(results, now)
         if lost:

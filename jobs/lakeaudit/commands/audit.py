@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from lakeaudit.commands.on_spark import spark_engine
+from lakeaudit.commands.option_values import time_option
 from lakeaudit.commands.status import CommandResult, StatusFile, failure
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import in_utc, iso
+from lakeaudit.errors import CannotAudit
+from lakeaudit.formatting import iso
 from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.json_documents import AuditedAnswer, AuditSummary
 from lakeaudit.kinds import SEVERITIES
@@ -122,13 +123,7 @@ def as_of_time(text: str | None) -> datetime | None:
     Raises:
         BadInput: the text is not such a time.
     """
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadInput(f"--as-of {text}", "is not a timestamp", "write 2026-11-21T08:00:00Z") from None
-    return in_utc(at)
+    return None if text is None else time_option("--as-of", text)
 
 
 def run_audit(

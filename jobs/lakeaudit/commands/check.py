@@ -5,14 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TextIO
 
-from lakeaudit.config import Lake, glob_to_regex
+from lakeaudit.commands.option_values import duration_option, pattern_option, time_option
+from lakeaudit.config import Lake
 from lakeaudit.config.globs import is_pattern
-from lakeaudit.config.parsers import parse_duration
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import in_utc, iso, iso_or_null, second, visible
+from lakeaudit.formatting import iso, iso_or_null, second, visible
 from lakeaudit.json_documents import Answer as Verdict
 from lakeaudit.json_documents import CheckSummary
 from lakeaudit.kinds import SEVERITIES
@@ -49,10 +49,10 @@ def demand_of(
     if min_severity not in SEVERITIES:
         raise BadInput("--min-severity", f"no severity {min_severity}", f"one of {', '.join(SEVERITIES)}")
     return Demand(
-        max_age=lake.overdue if max_age is None else _duration(max_age),
+        max_age=lake.overdue if max_age is None else duration_option("--max-age", max_age, "36h"),
         min_severity=min_severity,
         judged=1.0 if judged is None else _share(judged),
-        after=None if after is None else _time(after),
+        after=None if after is None else time_option("--after", after),
     )
 
 
@@ -64,20 +64,6 @@ def _share(text: str) -> float:
     return value
 
 
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise BadInput(f"--max-age {text}", "is not a duration", "write 36h or 2d") from None
-
-
-def _time(text: str) -> datetime:
-    try:
-        return in_utc(datetime.fromisoformat(text))
-    except ValueError:
-        raise BadInput(f"--after {text}", "is not a timestamp", "write 2026-11-21T08:00:00Z") from None
-
-
 def check(
     lake: Lake, results: Results, patterns: Sequence[str], demand: Demand, now: datetime
 ) -> list[Answer]:
@@ -86,7 +72,7 @@ def check(
     Raises:
         BadInput: a pattern is not valid.
     """
-    regexes = {pattern: _regex(pattern) for pattern in dict.fromkeys(patterns)}
+    regexes = {pattern: pattern_option("--table", pattern) for pattern in dict.fromkeys(patterns)}
     try:
         audits = read_audits(results, now - demand.max_age)
         tables = _tables(lake, covered_tables(results, audits) if lake.finds_tables else {})
@@ -118,13 +104,6 @@ def _moved(lake: Lake, results: Results) -> dict[str, str]:
 
 def _with_doubt(record: TableRecord, doubt: str | None) -> TableRecord:
     return record if doubt is None else replace(record, doubts=(*record.doubts, doubt))
-
-
-def _regex(pattern: str) -> str:
-    try:
-        return glob_to_regex(pattern)
-    except ValueError as error:
-        raise BadInput(f"--table {pattern}", f"is not a pattern: {error}", "write sales.*") from error
 
 
 def _unknown(pattern: str, reason: str) -> Answer:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from getpass import getuser
 from typing import TextIO
@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.commands.findings import locations, newer_failure, options_of, require_tables
+from lakeaudit.commands.option_values import end_option
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.explain import text_output
 from lakeaudit.explain.formats.listing import Listing
 from lakeaudit.explain.formats.registry import FORMATS
-from lakeaudit.formatting import count, day_end, in_utc
+from lakeaudit.formatting import count, day_end
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, append_transitions, put_ack, put_ack_on_all
 from lakeaudit.results.check_file import write_check_file
@@ -87,12 +88,7 @@ def ack_of(by: str | None, reason: str, until: str) -> Ack:
     Raises:
         BadInput: `until` is not a date or time.
     """
-    try:
-        at = datetime.fromisoformat(until)
-    except ValueError:
-        raise BadInput(f"--until {until}", "is not a date", "write 2027-06-01") from None
-    whole_day = timedelta(days=1) if len(until) <= len("2027-06-01") else timedelta(0)
-    return Ack(by or getuser(), reason, in_utc(at) + whole_day)
+    return Ack(by or getuser(), reason, end_option("--until", until))
 
 
 def _accepted(number: int, ack: Ack) -> str:

@@ -5,17 +5,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TextIO
 
-from lakeaudit.config import Lake, glob_to_regex
-from lakeaudit.config.parsers import parse_duration
+from lakeaudit.commands.option_values import duration_option, pattern_option, time_option
+from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import count, in_utc, iso, iso_or_null, number, second, visible
+from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
 from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_answers import UNKNOWN
-from lakeaudit.results.summaries.verified_tables import current_watermarks
+from lakeaudit.results.summaries.verified_tables import CLOCK_STEP, current_watermarks
 
 FORMAT = 1
 YES: VerifiedAnswer = "yes"
@@ -33,19 +33,8 @@ def demanded_time(lake: Lake, through: str | None, within: str | None, now: date
     if through is not None and within is not None:
         raise BadInput("--through", "does not combine with --within", "give one of them")
     if through is not None:
-        try:
-            return in_utc(datetime.fromisoformat(through))
-        except (ValueError, OverflowError):
-            what = "is not a timestamp"
-            raise BadInput(f"--through {through}", what, "write 2026-11-21T08:00:00Z") from None
-    return now - (lake.overdue if within is None else _duration(within))
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise BadInput(f"--within {text}", "is not a duration", "write 24h or 2d") from None
+        return time_option("--through", through)
+    return now - (lake.overdue if within is None else duration_option("--within", within, "24h"))
 
 
 @dataclass(frozen=True)
@@ -90,7 +79,7 @@ def verified(
     except CannotAudit as error:
         return [Verified(pattern, UNKNOWN, str(error)) for pattern in patterns or (lake.name,)]
     names = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
-    names |= {name: name for name in rows if name not in names and _is_discovered(lake, rows, name)}
+    names |= {name: name for name in _discovered(lake, rows, now) if name not in names}
     if not patterns:
         return [_answer(name, rows.get(name), through) for name in sorted({*names.values()})]
     found = {pattern: _matching(pattern, names) for pattern in dict.fromkeys(patterns)}
@@ -101,19 +90,16 @@ def verified(
     return [*(_answer(name, rows.get(name), through) for name in chosen), *missing]
 
 
-def _is_discovered(lake: Lake, rows: Mapping[str, Row], name: str) -> bool:
-    """Return whether a table that the lake file does not name is one of those that the last audits discovered."""
-    newest = max(row["as_of"] for row in rows.values())
-    return lake.finds_tables and bool(rows[name]["as_of"] >= newest - lake.overdue)
+def _discovered(lake: Lake, rows: Mapping[str, Row], now: datetime) -> list[str]:
+    """Return the tables of the last audits, if audits discover tables; others have left the lake."""
+    newest = max((row["as_of"] for row in rows.values() if row["as_of"] <= now + CLOCK_STEP), default=now)
+    return [name for name, row in rows.items() if row["as_of"] >= newest - lake.overdue and lake.finds_tables]
 
 
 def _matching(pattern: str, names: Mapping[str, str]) -> list[str]:
     if pattern in names:
         return [names[pattern]]
-    try:
-        regex = glob_to_regex(pattern)
-    except ValueError as error:
-        raise BadInput(f"--table {pattern}", f"is not a pattern: {error}", "write sales.*") from error
+    regex = pattern_option("--table", pattern)
     return sorted({table for name, table in names.items() if re.match(regex, name)})
 
 

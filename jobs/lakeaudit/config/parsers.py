@@ -16,10 +16,10 @@ LONGEST = timedelta(days=36500)
 def parse_duration(text: str) -> timedelta:
     """Parse a whole number and a unit, such as `0s`, `30m`, `24h` or `7d`, up to a hundred years."""
     form = re.fullmatch(r"([0-9]{1,10})([smhd])", text)
-    value = timedelta(seconds=int(form[1]) * SECONDS[form[2]]) if form else None
-    if value is None or value > LONGEST:
+    seconds = int(form[1]) * SECONDS[form[2]] if form else None
+    if seconds is None or seconds > LONGEST.total_seconds():
         raise ValueError("not a duration")
-    return value
+    return timedelta(seconds=seconds)
 
 
 def format_duration(value: timedelta) -> str:

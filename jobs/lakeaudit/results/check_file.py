@@ -59,7 +59,7 @@ def _other_names(results: Results, place: Location) -> dict[str, Sequence[str]]:
 def _content(results: Results, names: Mapping[str, Sequence[str]], lake: Lake, now: datetime) -> bytes:
     audits = read_audits(results, now - max(lake.overdue, OLDEST))
     records = table_records(results, audits, list(names), now)
-    watermarks = current_watermarks(results, lake, now)
+    watermarks = current_watermarks(results, lake, now, names)
     content = {
         "format": FORMAT,
         "lake": lake.name,

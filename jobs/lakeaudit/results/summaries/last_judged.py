@@ -14,42 +14,17 @@ from lakeaudit.results.read import UNRESOLVED, Results, Row
 from lakeaudit.results.summaries.change_summary import pressing
 from lakeaudit.schemas import rows_of
 
-Source = tuple[str, str]
-"""Kind and location of a source."""
 MOST_RUNS = 100
 """Number of audits that are searched for the coverage of an axis."""
 OLDER_RUNS = 10
 """Number of audits up to the last one that judged a table, which are searched if that is longer ago."""
 MUCH = 0.5
 """Coverage is lost if an audit judges less than this part of the share that an earlier audit judged."""
-LISTING = "listing"
-"""The kind of the sources of a live audit."""
 
 _COLUMNS = (
     *("run_id", "table_name", "axis", "status", "reason", "files", "decided_share"),
     *("consistent", "findings", "ignored", "out_of_window", "undecided", "uncovered"),
 )
-
-
-def scheduled_runs(results: Results, before: datetime, sources: Collection[Source]) -> list[Row]:
-    """Return the published audits with evidence from before a time, the newest first.
-
-    Audits with suspect evidence and live audits are left out: a live audit has only listings of its own. `sources` are
-    kind and location of the storage sources of the lake file, among which a listing may be.
-
-    Raises:
-        CannotAudit: the results cannot be read.
-    """
-    runs = [
-        run for run in results.runs()
-        if run["status"] in ("complete", "partial") and run["as_of"] < before and not _is_live(run, sources)
-    ]  # fmt: skip
-    return sorted(runs, key=lambda run: (run["as_of"], run["run_id"]), reverse=True)
-
-
-def _is_live(run: Row, sources: Collection[Source]) -> bool:
-    read = [(each["kind"], each["location"]) for each in run["sources"] or () if each["role"] == "storage"]
-    return bool(read) and all(kind == LISTING and (kind, place) not in sources for kind, place in read)
 
 
 def last_judged(

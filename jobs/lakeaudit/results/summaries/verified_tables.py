@@ -1,29 +1,60 @@
 """Reads the watermarks of tables, and the open discrepancies that stop them."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from lakeaudit.config import Lake
 from lakeaudit.judged import TO_COME
-from lakeaudit.kinds import COVERAGE_LOST
-from lakeaudit.results.read import UNRESOLVED, Results, Row
+from lakeaudit.kinds import COVERAGE_LOST, SERIOUS
+from lakeaudit.results.read import PUBLISHED, UNRESOLVED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 from lakeaudit.results.watermark import Blocking, blocking_of, next_watermark
 
-COUNTING = ("critical", "error")
-"""Severities of discrepancies that stop the watermark of a table."""
 MOST_IDS = 20
+MOST_NAMES = 1000
+"""Number of tables that a query names; a query for more reads the rows of all tables."""
+CLOCK_STEP = timedelta(minutes=5)
+"""An audit that is later than now by more had a clock that was ahead."""
 
 
-def last_watermarks(results: Results, but: str = "") -> dict[str, Row]:
-    """Return by table the newest row of `verified`; rows of the run `but` are left out.
+def last_watermarks(
+    results: Results, wanted: Collection[str], span: timedelta, until: datetime, but: str = ""
+) -> dict[str, Row]:
+    """Return by table the newest row of `verified` of a published run.
+
+    Only the rows of recent audits are read: the result table grows with tables times audits, and most files of Delta
+    are skipped by the statistics of `as_of`. Older rows are read only for tables that an earlier audit judged.
+
+    Args:
+        results: the results.
+        wanted: tables whose row is returned whatever its age; of others it is returned if it is recent.
+        span: rows are recent if they are of an audit that is older than the newest one by less than this.
+        until: audits of a later `as_of` do not count: a backfill continues the audits of its past.
+        but: rows of this run do not count.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
+    times = [run["as_of"] for run in results.runs() if run["status"] in PUBLISHED and run["as_of"] <= until]
+    if not times:
+        return {}
+    others, since = f"v.run_id <> {text(but)}", max(times) - span
+    rows = _newest(results, f"{others} AND v.as_of >= {moment(since)} AND v.as_of <= {moment(until)}")
+    judged = {row["table_name"] for row in results.tables() if row["last_run_id"] is not None}
+    missing = tuple(name for name in wanted if name not in rows and name in judged)
+    if missing:
+        named = f"v.table_name IN ({texts(missing)})" if len(missing) <= MOST_NAMES else "true"
+        rows = _newest(results, f"{others} AND v.as_of < {moment(since)} AND {named}") | rows
+    return rows
+
+
+def _newest(results: Results, condition: str) -> dict[str, Row]:
     sql = f"""
-        SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY table_name ORDER BY as_of DESC, run_id DESC) AS turn
-            FROM verified WHERE run_id <> {text(but)}) WHERE turn = 1"""
-    return {row["table_name"]: row for row in ask(results, sql, "verified")}
+        SELECT * FROM (
+            SELECT v.*, row_number() OVER (PARTITION BY v.table_name ORDER BY v.as_of DESC, v.run_id DESC) AS turn
+            FROM verified v JOIN runs r ON r.run_id = v.run_id
+            WHERE r.status IN ({texts(PUBLISHED)}) AND {condition}) WHERE turn = 1"""
+    return {row["table_name"]: row for row in ask(results, sql, "verified", "runs")}
 
 
 def blocking_discrepancies(results: Results, now: datetime, *, accepted: bool) -> dict[str, Row]:
@@ -44,27 +75,29 @@ def blocking_discrepancies(results: Results, now: datetime, *, accepted: bool) -
                 AS undated,
             array_slice(array_agg(discrepancy_id ORDER BY severity, discrepancy_id), 1, {MOST_IDS}) AS ids
         FROM discrepancies
-        WHERE state IN ({texts(tuple(UNRESOLVED))}) AND severity IN ({texts(COUNTING)})
+        WHERE state IN ({texts(tuple(UNRESOLVED))}) AND severity IN ({texts(SERIOUS)})
             AND kind <> {text(COVERAGE_LOST)} AND axis <> {text(TO_COME)} AND table_name IS NOT NULL {pending}
         GROUP BY table_name"""
     return {row["table_name"]: row for row in ask(results, sql, "discrepancies")}
 
 
-CLOCK_STEP = timedelta(minutes=5)
-"""An audit that is later than now by more had a clock that was ahead."""
-
-
-def current_watermarks(results: Results, lake: Lake, now: datetime) -> dict[str, Row]:
+def current_watermarks(
+    results: Results, lake: Lake, now: datetime, names: Collection[str] = ()
+) -> dict[str, Row]:
     """Return by table the newest row of `verified`, with what the ledger and the lake file show since then.
 
-    Audits of partitions change the ledger without a row, and acceptances end.
+    Audits of partitions change the ledger without a row, and acceptances end. The tables are those of the lake file,
+    of the last audits, and `names`. An audit whose clock was ahead counts only for a table that no other audit judged.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
-    rows = last_watermarks(results)
-    blocking = blocking_discrepancies(results, now, accepted=lake.ledger.accepted_stop_verified)
     places = {table.name: table.location.uri for table in lake.tables}
+    wanted, until = {*places, *names}, now + CLOCK_STEP
+    rows = last_watermarks(results, wanted, lake.overdue, until)
+    if any(run["as_of"] > until for run in results.runs() if run["status"] in PUBLISHED):
+        rows = _newest(results, f"v.as_of > {moment(until)}") | rows
+    blocking = blocking_discrepancies(results, now, accepted=lake.ledger.accepted_stop_verified)
     return {
         name: row | _since(row, places.get(name), blocking_of(blocking.get(name)), now)
         for name, row in rows.items()
