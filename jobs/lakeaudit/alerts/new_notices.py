@@ -38,7 +38,7 @@ from lakeaudit.alerts.webhook import stored_content
 from lakeaudit.config import AlertmanagerAlert
 from lakeaudit.formatting import duration, second
 from lakeaudit.results import delta_writer
-from lakeaudit.results.read import PUBLISHED, Row
+from lakeaudit.results.read import FOLLOWED, PUBLISHED, WITH_CHANGES, Row
 from lakeaudit.results.summaries.change_summary import (
     Change,
     by_severity,
@@ -53,7 +53,7 @@ from lakeaudit.schemas import NOTICES
 LATE = timedelta(days=3)
 """Highest age of a run, and of the end of an acceptance, for new notices."""
 
-_FINAL = (*PUBLISHED, "failed")
+_FINAL = (*WITH_CHANGES, "failed")
 
 ENDING, ACCEPTANCE, REPEAT = "ending", "acceptance", "repeat"
 """Parts of the ids of notices: the same run may have another notice about the table."""
@@ -78,7 +78,8 @@ def _of_runs(
     context: AlertContext, runs: Sequence[Row], known: Sequence[Row], added: Sequence[Row]
 ) -> list[Row]:
     """Write and return the notices of unreported runs and of ended acceptances, in one commit with their record."""
-    finished, ended = _unreported_runs(runs, known, context.now), _ended_acceptances(context, known)
+    every = [*runs, *context.results.followed()]
+    finished, ended = _unreported_runs(every, known, context.now), _ended_acceptances(context, known)
     new_receivers, made = {row["receiver"] for row in added}, len(added)
     rows: list[Row] = []
     for run in finished:
@@ -86,16 +87,21 @@ def _of_runs(
         routes = [each for each in context.lake.alerts if is_last or each.receiver not in new_receivers]
         news = news_of(context.results, run, context.now)
         news = replace(news, changes=(*news.changes, *ended)) if is_last else news
-        lasts = lasting(context.results, context.lake, _open_trouble(before), run, runs)
-        new = decide(news, routes, _kinds_of_audit(before), lasts)
+        new = decide(news, routes, _kinds_of_audit(before), _lasting(context, before, run, runs))
         rows += rows_of(context, run["run_id"], new, before, made + len(rows))
     published = _published(runs)
     if ended and not finished and published:
         last = published[-1]["run_id"]
         news = News(last, context.now, "running", changes=ended, open=open_now(context.results, context.now))
         rows += rows_of(context, last, decide(news, context.lake.alerts, {}), known, made, ACCEPTANCE)
-    _add(context, [*rows, *_record(context, runs, known)])
+    _add(context, [*rows, *_record(context, every, known)])
     return rows
+
+
+def _lasting(context: AlertContext, notices: Sequence[Row], run: Row, runs: Sequence[Row]) -> set[str]:
+    """Return the receivers whose trouble of audits lasts after a run; a run of `follow` ends none."""
+    begun = _open_trouble(notices)
+    return {*begun} if run["status"] == FOLLOWED else lasting(context.results, context.lake, begun, run, runs)
 
 
 def _kinds_of_audit(notices: Iterable[Row]) -> dict[str, str]:

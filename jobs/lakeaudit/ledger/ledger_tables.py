@@ -19,7 +19,7 @@ from lakeaudit.ledger.resolution import RESTORED, RETIRED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
-from lakeaudit.results.read import UNRESOLVED
+from lakeaudit.results.read import FOLLOWING, UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, task_connection
@@ -194,7 +194,10 @@ class LedgerTables:
         return Standing(states, accepted.cast(_ID) if accepted is not None and accepted.num_rows else None)
 
     def fail_abandoned_runs(self, runs: Sequence[Mapping[str, Any]], now: datetime) -> None:
-        """Set runs that were killed to failed, and remove their transitions that never reached the ledger."""
+        """Set runs that were killed to failed, and remove their transitions that never reached the ledger.
+
+        A run of `follow` leaves nothing: its events come again.
+        """
         if not runs:
             return
         ids = pa.array([run["run_id"] for run in runs], pa.string())
@@ -202,7 +205,10 @@ class LedgerTables:
         if lost.num_rows:
             self._writer.remove_rows("transitions", lost, "transition_id")
         for run in runs:
-            self._writer.put_run({**run, "status": "failed", "finished_at": now, "error": ABANDONED})
+            if run["status"] == FOLLOWING:
+                self._writer.put("runs", [], run["run_id"])
+            else:
+                self._writer.put_run({**run, "status": "failed", "finished_at": now, "error": ABANDONED})
 
     def _lost_transitions(self, runs: pa.Array) -> pa.Table:
         """Transitions of these runs whose discrepancy was not changed by the same run in the ledger."""

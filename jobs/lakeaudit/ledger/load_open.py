@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.judged import is_other_part
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.read import FOLLOWING, PUBLISHED, Results, Row
 
 NO_PARTITIONS: Mapping[str, Collection[str]] = {}
 
@@ -72,4 +72,4 @@ def last_judged_by(
 
 def abandoned_runs(past: Results) -> list[Row]:
     """Return the runs whose process was killed: the holder of the lease knows that none of them is alive."""
-    return [run for run in past.runs() if run["status"] == "running"]
+    return [run for run in (*past.runs(), *past.followed()) if run["status"] in ("running", FOLLOWING)]

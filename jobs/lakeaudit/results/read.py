@@ -24,6 +24,15 @@ Row = dict[str, Any]
 PUBLISHED = ("complete", "partial", "suspect")
 """States of a run whose rows may be shown."""
 
+FOLLOWING, FOLLOWED = "following", "followed"
+"""States of a run of `lakeaudit follow`, which reports single losses and audits nothing: not yet published, published.
+
+Its row is in `runs`, but it is not an audit: `Results.runs` leaves it out.
+"""
+
+WITH_CHANGES = (*PUBLISHED, FOLLOWED)
+"""States of a run whose transitions count."""
+
 UNRESOLVED = ("pending", "open")
 """States of a discrepancy that is not resolved."""
 
@@ -59,10 +68,17 @@ class Results(ResultTables):
     """
 
     def runs(self) -> list[Row]:
-        """Return the rows of `runs`, finished or not, oldest first. They are read once until `forget`."""
+        """Return the rows of audits, finished or not, oldest first. They are read once until `forget`."""
+        return [run for run in self._every_run() if run["status"] not in (FOLLOWING, FOLLOWED)]
+
+    def followed(self) -> list[Row]:
+        """Return the rows of `runs` of `lakeaudit follow`, published or not, oldest first."""
+        return [run for run in self._every_run() if run["status"] in (FOLLOWING, FOLLOWED)]
+
+    def _every_run(self) -> list[Row]:
         if "runs" not in self._rows_read:
             self._rows_read["runs"] = sorted(self._rows("runs", pc.scalar(True)), key=_order)
-        return [*self._rows_read["runs"]]
+        return self._rows_read["runs"]
 
     def last_published(self) -> Row | None:
         """Return the published run that finished last."""

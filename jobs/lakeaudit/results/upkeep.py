@@ -69,7 +69,7 @@ def upkeep(
         audited: the tables that the run has audited whole. Rows of `OF_LAST_RUN` that other runs wrote for them are
             removed, after publication, since people read the rows of the last published run.
     """
-    due = retention(runs, this, keep, now)
+    due = retention([*runs, *writer.results.followed()], this, keep, now)
     steps: list[Step] = [("rows removed", partial(_removed, writer, due))] if due else []
     warnings: list[str] = []
     with _warned(warnings):

@@ -204,7 +204,7 @@ def test_only_the_rooms_of_a_run_and_commands_combine_an_engine_and_the_kernel()
     judging = set().union(*map(users_of, (*PURE_ROOMS, KERNEL)))
     both = engines & judging
     assert both
-    allowed = (*RUN, "lakeaudit.engine", "lakeaudit.guard", "lakeaudit.commands")
+    allowed = (*RUN, "lakeaudit.engine", "lakeaudit.guard", "lakeaudit.follow", "lakeaudit.commands")
     assert {module for module in both if not any(below(module, room) for room in allowed)} == set()
 
 

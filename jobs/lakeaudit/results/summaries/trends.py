@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.formatting import table_label
-from lakeaudit.results.read import Results, Row
+from lakeaudit.results.read import WITH_CHANGES, Results, Row
 from lakeaudit.results.sql import ask, moment, rows, texts
-from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS, standing
+from lakeaudit.results.summaries.lake_standing import standing
 from lakeaudit.results.summaries.open_by_day import SPAN, Numbers, OpenByDay
 
 MOMENTS = 500_000
@@ -39,8 +39,8 @@ def open_by_day(
 def changes(results: Results, since: datetime | None = None) -> pa.Table:
     """Return the ledger's changes by published runs and people: a row a table, moment, transition and severities.
 
-    Each has `number`, and in `ack_until` the time until which somebody has accepted these. The caller compares it with
-    the clock, so that the rows stay valid as long as the results do not change.
+    Runs of `follow` count, too. Each row has `number`, and in `ack_until` the time until which somebody has accepted
+    these. The caller compares it with the clock, so that the rows stay valid as long as the results do not change.
     """
     held = """held AS (SELECT discrepancy_id, table_name, severity,
         CASE WHEN state <> 'resolved' THEN ack_until END AS ack_until FROM discrepancies)"""
@@ -50,7 +50,7 @@ def changes(results: Results, since: datetime | None = None) -> pa.Table:
             count(*) AS number
         FROM transitions JOIN held ON transitions.discrepancy_id = held.discrepancy_id
         WHERE transition IN ({transitions}) AND at {moments}
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE status IN ({texts(WITH_CHANGES)})))
         GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY at DESC LIMIT {MOMENTS}"""
     found = rows(results, sql, "discrepancies", "transitions", "runs")
     return _CHANGE.empty_table() if found is None else found.cast(_CHANGE)
