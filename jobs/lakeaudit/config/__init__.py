@@ -15,6 +15,7 @@ from lakeaudit.config.file import (
     SnsAlert,
     WebhookAlert,
 )
+from lakeaudit.config.follow import Follow, Queue
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import CatalogDiscovery, Confirm, Discovery, Lake, Settings, Table, metastore_id
 from lakeaudit.config.load import data_of_lake, lake_of_data, load_lake, read_local
@@ -46,6 +47,7 @@ __all__ = [
     "DynamoOptions",
     "EventsSource",
     "Expected",
+    "Follow",
     "Ignore",
     "Lake",
     "ManifestSource",
@@ -54,6 +56,7 @@ __all__ = [
     "Pointer",
     "Problem",
     "Quarantine",
+    "Queue",
     "S3Options",
     "Settings",
     "Severity",

@@ -33,6 +33,7 @@ from lakeaudit.config.field_types import (
     Url,
     WrittenSeverity,
 )
+from lakeaudit.config.follow import Follow
 from lakeaudit.config.sources import (
     Block,
     DynamoOptions,
@@ -404,6 +405,7 @@ class LakeFile(Block):
     ceiling: Ceiling | None = None
     ledger: LedgerRules | None = None
     alerts: tuple[AnyAlert, ...] = ()
+    follow: Follow | None = None
     dashboard_url: Url | None = None
     heartbeat_url_env: EnvName | None = None
     openlineage_url_env: EnvName | None = None

@@ -30,6 +30,7 @@ from lakeaudit.config.file import (
     ResultsBlock,
     TableEntry,
 )
+from lakeaudit.config.follow import Follow
 from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.sources import (
     Block,
@@ -270,6 +271,8 @@ class Lake(Block):
     replicas: tuple[Replica, ...] = ()
     """The places of copies of the lake's files."""
     alerts: tuple[AnyAlert, ...] = ()
+    follow: Follow | None = None
+    """The queue of events for `lakeaudit follow`, with the options of its connection; None: it has none."""
     dashboard_url: str | None = None
     """The address at which people open the dashboard."""
     heartbeat_url_env: str | None = None
@@ -403,6 +406,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         watched=_watched(file),
         replicas=file.replicas,
         alerts=(*file.alerts, *_routes(file.owners)),
+        follow=file.follow.beside(file.s3) if file.follow else None,
         dashboard_url=file.dashboard_url,
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,

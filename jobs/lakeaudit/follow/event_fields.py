@@ -15,6 +15,10 @@ Form = Literal[
 ]
 
 
+FOREIGN: frozenset[Form] = frozenset({"not JSON", "unknown message", "unknown SNS message", "unknown source"})
+"""The forms of messages that no store sends."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownPart:
     """A part of a body that was not understood.

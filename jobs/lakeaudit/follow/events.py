@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lakeaudit.follow.event_fields import (
+    FOREIGN,
     UnknownFormError,
     UnknownPart,
     bucket_name,
@@ -74,6 +75,11 @@ class ParsedMessage:
 
     events: tuple[ObjectEvent, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether no part is an event of a store: the sender is another program."""
+        return bool(self.unknown) and not self.events and all(part.form in FOREIGN for part in self.unknown)
 
 
 _WRAPPERS = 4

@@ -63,6 +63,43 @@ BAD = [
     ("airflow: {fail_on: []}", 4, "airflow.fail_on: "),
     ("airflow: {fail_on: [never, failed]}", 4, "airflow.fail_on: never and another condition"),
     ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, buckets, ceiling, dashboard_url"),
+    ("follow: {}", 4, "follow.queue: is missing"),
+    (
+        "follow: {queue: lake-events}",
+        4,
+        "follow.queue: not a queue of SQS (write its URL (https://sqs.eu-west-1",
+    ),
+    (
+        "follow: {queue: 'https://me:secret@sqs.eu-west-1.amazonaws.com/123456789012/q'}",
+        4,
+        "follow.queue: a URL with user info holds a secret",
+    ),
+    ("follow: {queue: 'arn:aws:sns:eu-west-1:123456789012:q'}", 4, "follow.queue: not a queue of SQS"),
+    (
+        "follow: {queue: 'arn:aws:sqs:eu-west-1:123456789012:q', window: 0s}",
+        4,
+        "follow.window: not between 1s and 5m",
+    ),
+    (
+        "follow: {queue: 'arn:aws:sqs:eu-west-1:123456789012:q', window: 6m}",
+        4,
+        "follow.window: not between 1s and 5m",
+    ),
+    (
+        "follow: {queue: 'arn:aws:sqs:eu-west-1:123456789012:q', state: here}",
+        4,
+        "follow.state: not a local folder: 'here'",
+    ),
+    (
+        "follow: {queue: 'arn:aws:sqs:eu-west-1:123456789012:q', state: s3://b/x}",
+        4,
+        "follow.state: not a local folder",
+    ),
+    (
+        "follow: {queue: 'arn:aws:sqs:eu-west-1:123456789012:q', sate: /x}",
+        4,
+        "follow.sate: unknown key (did you mean state?)",
+    ),
     ("s3: {regoin: x}", 4, "s3.regoin: unknown key (did you mean region?)"),
     ("s3: {endpoint: localhost}", 4, "s3.endpoint: not an endpoint (write http://host:port"),
     ("s3: {region: EU}", 4, "s3.region: not a region: 'EU'"),

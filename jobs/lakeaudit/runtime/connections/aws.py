@@ -140,6 +140,10 @@ class Clients:
     def glue(self, endpoint: Endpoint | None = None) -> "GlueClient":
         return _client("glue", endpoint or self.default)  # type: ignore[no-any-return]
 
+    def sqs(self, at: Endpoint) -> Any:
+        """Return a client of SQS, at an endpoint of its own."""
+        return _client("sqs", at)
+
     def sns(self, region: str) -> "SNSClient":
         """Return a client of SNS; the endpoints of the lake's stores do not apply to it."""
         return _client("sns", Endpoint(region=region))  # type: ignore[no-any-return]
