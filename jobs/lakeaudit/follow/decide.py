@@ -141,7 +141,7 @@ class Decisions:
         return [each for each in self.candidates.values() if each.due <= now]
 
     def decide(self, shown: Mapping[Key, str], now: float) -> list[Candidate]:
-        """Decide the objects after a check (`Loss`, `NoLoss` or `NoAnswer`); return the losses that two checks have shown.
+        """Decide objects by what a check shows (`Loss`, `NoLoss`, `NoAnswer`); return the losses that two have shown.
 
         These stay undecided until `reported`.
         """
