@@ -22,6 +22,7 @@ PUT, PUT_TAGS, ABORT = "s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipart
 DELETE, DELETE_VERSION = "s3:DeleteObject", "s3:DeleteObjectVersion"
 VERSIONING, LIFECYCLE = "s3:GetBucketVersioning", "s3:GetLifecycleConfiguration"
 INVENTORY = "s3:GetInventoryConfiguration"
+NOTIFICATION = "s3:GetBucketNotification"
 
 
 @dataclass(frozen=True)

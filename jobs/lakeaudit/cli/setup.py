@@ -139,11 +139,15 @@ def policy(
         ),
     ],
     task: Annotated[
-        Literal["audit", "reconcile", "scan"], typer.Option("--for", help="Task that needs the permissions.")
+        Literal["audit", "follow", "reconcile", "scan"],
+        typer.Option("--for", help="Task that needs the permissions."),
     ] = "audit",
     format: Annotated[  # noqa: A002 - the option's name
-        Literal["iam", "cloudformation"],
-        typer.Option("--format", help="An IAM policy, or a stack with the role and the results bucket."),
+        Literal["iam", "cloudformation", "commands"],
+        typer.Option(
+            "--format",
+            help="An IAM policy, a stack with the role and the results bucket, or (for follow) a script for bash.",
+        ),
     ] = "iam",
     role: Annotated[
         str | None,
@@ -154,7 +158,9 @@ def policy(
 ) -> int:
     """Print the least AWS permissions for a lake file.
 
-    The command sends no request. `audit` includes `doctor`, `explain`, `hazards` and `audit --live`. Parts of the lake
+    The command sends no request. `audit` includes `doctor`, `explain`, `hazards` and `audit --live`. `follow`
+    includes `audit`; `--format commands` prints a script that creates its queue and adds to the notifications of the
+    buckets. Parts of the lake
     file that the policy does not cover are named on stderr, and the exit code is then 3.
     """
     from lakeaudit.commands import policy as command

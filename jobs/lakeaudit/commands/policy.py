@@ -13,8 +13,16 @@ from lakeaudit.errors import BadInput, one_line
 from lakeaudit.formatting import count, number
 from lakeaudit.grants import Grant
 from lakeaudit.keys import GOOGLE
-from lakeaudit.permissions import cloudformation
-from lakeaudit.permissions.lakes import audit_grants, reconcile_grants, scan_grants, scan_grants_at
+from lakeaudit.permissions import cloudformation, event_setup
+from lakeaudit.permissions.event_places import unnamed_places
+from lakeaudit.permissions.event_setup import EventSetup
+from lakeaudit.permissions.lakes import (
+    audit_grants,
+    follow_grants,
+    reconcile_grants,
+    scan_grants,
+    scan_grants_at,
+)
 from lakeaudit.permissions.policies import INLINE, MANAGED, Permissions, permissions_of, size_of
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
@@ -25,7 +33,7 @@ LIMITS = (
     "files outside of their table's location (shallow clones, absolute paths, moved partitions) are not covered",
 )
 """The limits of IAM, and the facts that a lake file lacks."""
-_GRANTS = {"audit": audit_grants, "reconcile": reconcile_grants, "scan": scan_grants}
+_GRANTS = {"audit": audit_grants, "follow": follow_grants, "reconcile": reconcile_grants, "scan": scan_grants}
 
 
 @dataclass(frozen=True)
@@ -49,16 +57,47 @@ def run(request: Request, env: Mapping[str, str], out: TextIO, err: TextIO) -> C
     """
     lake = None if _is_place(request) else load_lake(request.target, env)
     clients = Clients() if lake is None else clients_of(lake)
+    setup = event_setup.event_setup(lake, clients) if lake is not None and request.task == "follow" else None
+    if request.format == "commands":
+        return _commands(setup, lake, out)
     found = permissions_of(_grants(request, lake), clients)
     policy = _policy(request, found)
-    gaps = [*found.missing, *_too_large(request, policy)]
-    document = policy if request.format == "iam" else _template(request, lake, clients, policy, gaps)
+    gaps = [*found.missing, *_too_large(request, policy), *_event_gaps(setup, lake, clients)]
+    document = policy if request.format == "iam" else _template(request, lake, clients, policy, gaps, setup)
     print(json.dumps(document, indent=2), file=out)
     verdict = f"{number(len(policy['Statement']), 'statement')}, {count(size_of(policy))} characters"
-    for note in (*_other_roles(request, found), *LIMITS):
+    for note in (*_other_roles(request, found), *_setup_notes(setup), *LIMITS):
         print(f"note: {one_line(note)}", file=err)
     warnings = tuple(f"not covered: {gap}" for gap in gaps)
     return CommandResult(f"{'PARTIAL' if gaps else 'OK'}: {verdict}", 3 if gaps else 0, warnings=warnings)
+
+
+def _commands(setup: EventSetup | None, lake: Lake | None, out: TextIO) -> CommandResult:
+    """Print the commands of the set-up of events."""
+    if setup is None or lake is None:
+        raise BadInput("--format commands", "only `follow` needs commands", "add `--for follow`")
+    print(event_setup.commands(setup), file=out)
+    gaps = tuple(f"not covered: {gap}" for gap in unnamed_places(lake))
+    verdict = f"queue {setup.arn}, {number(len(setup.places), 'bucket')}"
+    return CommandResult(f"{'PARTIAL' if gaps else 'OK'}: {verdict}", 3 if gaps else 0, warnings=gaps)
+
+
+def _event_gaps(setup: EventSetup | None, lake: Lake | None, clients: Clients) -> Iterator[str]:
+    """Yield the buckets whose events the set-up does not reach."""
+    if setup is None or lake is None:
+        return
+    yield from unnamed_places(lake)
+    for place in setup.places:
+        region = clients.endpoint(*place).region or setup.region
+        if region != setup.region:
+            what = f"events of the bucket {place.bucket} in {region}: S3 sends only to a queue in the same region"
+            yield f"{what}; use EventBridge (docs/follow-setup.md)"
+
+
+def _setup_notes(setup: EventSetup | None) -> Iterator[str]:
+    if setup is not None:
+        what = "the policy is of the role that runs `follow` and `doctor`; `--format commands` prints the commands for"
+        yield f"{what} the queue and the notifications of {number(len(setup.places), 'bucket')}"
 
 
 def _is_place(request: Request) -> bool:
@@ -102,11 +141,20 @@ def _other_roles(request: Request, found: Permissions) -> Iterator[str]:
 
 
 def _template(
-    request: Request, lake: Lake | None, clients: Clients, policy: Mapping[str, Any], gaps: list[str]
+    request: Request,
+    lake: Lake | None,
+    clients: Clients,
+    policy: Mapping[str, Any],
+    gaps: list[str],
+    setup: EventSetup | None,
 ) -> dict[str, Any]:
     is_whole = lake is not None and request.task != "scan"
     bucket = cloudformation.results_bucket(lake, clients) if lake is not None and is_whole else None
     steps = [*cloudformation.setup_steps(lake)] if lake is not None and is_whole else []
     unnamed = cloudformation.unnamed_buckets(lake) if lake is not None and steps else ()
     name = request.target if lake is None else lake.name
-    return cloudformation.template(name, request.task, policy, bucket, steps, [*gaps, *unnamed, *LIMITS])
+    steps += event_setup.notification_steps(setup) if setup is not None else ()
+    more = event_setup.stack_resources(setup) if setup is not None else {}
+    return cloudformation.template(
+        name, request.task, policy, bucket, steps, [*gaps, *unnamed, *LIMITS], more
+    )

@@ -22,6 +22,7 @@ def template(
     bucket: str | None,
     steps: Iterable[SetupStep],
     notes: Sequence[str],
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the template.
 
@@ -32,6 +33,7 @@ def template(
         bucket: the name of the results bucket that the stack creates; None: none.
         steps: what a person has to set up, since a stack cannot change an existing bucket or trail.
         notes: what the policy does not cover.
+        more: further resources by their names.
     """
     about = f"Role of lakeaudit for {task}. Metadata lists the steps that a stack cannot take, and what is not covered."
     by_hand = [{"What": each.what, "Command": each.command} for each in steps]
@@ -44,6 +46,7 @@ def template(
         "Resources": {
             "Role": _role(task, policy),
             **({"ResultsBucket": _results_bucket(bucket)} if bucket else {}),
+            **(more or {}),
         },
         "Outputs": {"RoleArn": {"Value": {"Fn::GetAtt": ["Role", "Arn"]}}},
     }

@@ -7,6 +7,7 @@ from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE, 
 from lakeaudit.evidence.table_grants import on_tables
 from lakeaudit.grants import (
     DELETE,
+    DELETE_VERSION,
     GET,
     GET_VERSION,
     INVENTORY,
@@ -14,19 +15,26 @@ from lakeaudit.grants import (
     LIST,
     LIST_UPLOADS,
     LIST_VERSIONS,
+    NOTIFICATION,
     PUT,
     VERSIONING,
     Grant,
     S3Grant,
     ServiceGrant,
+    arn,
     literal,
 )
 from lakeaudit.keys import Location
+from lakeaudit.permissions.event_places import canary_folder, event_places
 from lakeaudit.reconcile.registry import ACTIONS
 
 _STATES = (GET, LIST, LIST_VERSIONS, VERSIONING)
 _JUDGED = (*_STATES, LIST_UPLOADS, LIFECYCLE)
 """HEAD and the logs; what can be restored, and until when; `--live` also lists uploads."""
+_QUEUE = (
+    *("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"),
+    *("sqs:GetQueueAttributes", "sqs:GetQueueUrl"),
+)
 _SCANNED = (*_JUDGED, GET_VERSION, INVENTORY)
 
 
@@ -57,6 +65,19 @@ def reconcile_grants(lake: Lake) -> Iterator[Grant]:
     yield _results(lake)
     for action in ACTIONS.values():
         yield from action.permissions(lake)
+
+
+def follow_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants of `follow` and of doctor's canaries, and those of `audit`: it reads the newest states, too."""
+    yield from audit_grants(lake)
+    if lake.follow is None:
+        return
+    queue, region = lake.follow.queue, lake.follow.region
+    resource = literal(queue.arn(region)) if region else arn("sqs", None, None, queue.name, queue.account)
+    yield ServiceGrant("FollowQueue", (resource,), _QUEUE, lake.follow.role_arn)
+    for place in event_places(lake):
+        yield S3Grant("WriteCanary", canary_folder(place), (PUT, DELETE, DELETE_VERSION))
+        yield S3Grant("ReadNotifications", place, (NOTIFICATION,))
 
 
 def scan_grants(lake: Lake) -> Iterator[Grant]:

@@ -16,6 +16,7 @@ from lakeaudit.grants import (
     LIST,
     LIST_UPLOADS,
     LIST_VERSIONS,
+    NOTIFICATION,
     VERSIONING,
     Grant,
     NoGrant,
@@ -32,7 +33,7 @@ from lakeaudit.storage_classes import cloud_of
 
 Statement = Mapping[str, Any]
 _BY_PREFIX = {LIST, LIST_VERSIONS}
-_ON_BUCKET = {LIST_UPLOADS, VERSIONING, LIFECYCLE, INVENTORY}
+_ON_BUCKET = {LIST_UPLOADS, VERSIONING, LIFECYCLE, INVENTORY, NOTIFICATION}
 """IAM has no condition on the prefix for uploads (Service Authorization Reference, Amazon S3)."""
 _TABLE = "--table-s3"
 """The end of the alias by which the files of a table of Amazon S3 Tables are read."""
