@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,14 @@ from moto.core.authorization import enable_iam_authentication
 
 from lakeaudit import cli
 from lakeaudit.commands import doctor, hazards
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.explain.explanation import explain_named
+from lakeaudit.follow import canary
 from lakeaudit.runtime.connections.aws import Endpoint, forget_clients, session_of
 from lakeaudit.runtime.connections.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.broken_lake import broken_lake
+from tests.builders.event_queue import arn_of, create_queue, send
 from tests.builders.iam_policies import Policy, enforced, printed_policy, unused
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -87,6 +89,27 @@ def test_a_scan_with_the_printed_policy_and_without_one_statement(
     told = capsys.readouterr()
     assert line in told.out + told.err
     assert bool(seen.refused) is (sid is not None)
+
+
+def test_doctor_tests_the_queue_of_follow_with_the_printed_policy(
+    shop: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
+) -> None:
+    """Nothing is configured to send events, so that doctor also reads the notifications of the bucket."""
+    patient = canary.probe_events.__defaults__ or ()
+    patched.setattr(canary.probe_events, "__defaults__", (timedelta(seconds=1), *patient[1:]))
+    shop.lake(tmp_path)
+    url = create_queue(shop.endpoint)
+    send(shop.endpoint, url, ["{}"])
+    file = tmp_path / "lake.yaml"
+    file.write_text(f"{file.read_text()}\nfollow: {{queue: '{arn_of(shop.endpoint, url)}'}}\n")
+    lake = load_lake(file, {})
+    out = io.StringIO()
+    allowed = printed_policy(file, "follow")
+    with enforced(allowed) as seen:
+        doctor.run(lake, clients_of(lake), os.environ, datetime.now(UTC), out)
+    assert "the bucket sends no events to this queue" in " ".join(out.getvalue().split())
+    unused_rights = unused(allowed, seen, "FollowQueue", "WriteCanary", "ReadNotifications")
+    assert (seen.refused, unused_rights) == (set(), {("FollowQueue", "sqs:DeleteMessage")})
 
 
 @contextmanager

@@ -27,6 +27,7 @@ OF_BUCKET = {
     "lifecycle": "s3:GetLifecycleConfiguration",
     "versioning": "s3:GetBucketVersioning",
     "inventory": "s3:GetInventoryConfiguration",
+    "notification": "s3:GetBucketNotification",
 }
 OF_OBJECT = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject", "POST": "s3:PutObject"}
 _DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -157,6 +158,11 @@ def _actions_of(environ: dict[str, Any]) -> list[RequiredAction]:
         names = [given["TableName"]] if "TableName" in given else [*given["RequestItems"]]
         home = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/"
         return [RequiredAction(f"dynamodb:{operation}", f"{home}{name}") for name in names]
+    if target.startswith("AmazonSQS"):
+        given = json.loads(_body(environ))
+        name = given.get("QueueName") or given["QueueUrl"].rpartition("/")[2]
+        action = operation.removesuffix("Batch")
+        return [RequiredAction(f"sqs:{action}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")]
     if target.startswith("AWSGlue"):
         return _of_glue(operation, json.loads(_body(environ)))
     return _of_s3(environ)

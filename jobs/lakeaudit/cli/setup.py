@@ -118,7 +118,8 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
     """Check that an audit can run, and print what to repair.
 
     The command checks Java, credentials, every source and the results location. It writes a small table `_probe` and
-    the object `_canary` to the results location, and removes both.
+    the object `_canary` to the results location, and removes both. If the lake file has `follow`, it also writes and
+    removes an object in `_lakeaudit_canary/` next to the tables of each bucket, and waits a minute for the events.
     """
     from lakeaudit.commands import doctor as command
     from lakeaudit.commands.status import open_status

@@ -1,6 +1,7 @@
 """Check everything that an audit needs, each with the smallest request that proves it.
 
-Only `_probe/` and `_canary` in the results location are written; both are removed again.
+Only `_probe/` and `_canary` in the results location are written, and for `follow` an object in `_lakeaudit_canary/`
+next to the tables of each bucket; all are removed again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from lakeaudit.errors import AuditError, CannotAudit
 from lakeaudit.evidence.discovery import expanded, unmatched
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
+from lakeaudit.follow import canary
 from lakeaudit.formatting import count, first_names, number
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients, Endpoint, credentials_from
@@ -86,6 +88,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _confirmation(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
     yield from _receivers(lake, clients, env)
+    yield from _events(lake, clients)
     if lake.fail_on:
         yield Check("Airflow", "ok", rule_of(lake.fail_on))
 
@@ -130,6 +133,17 @@ def _spark() -> Iterator[Check]:
         yield Check(
             "Spark", "note", f"version {found}: audits need at least {least}", "install a newer pyspark"
         )
+
+
+def _events(lake: Lake, clients: Clients) -> Iterator[Check]:
+    """Check the queue of `follow`, and with an object in each bucket that events arrive in it."""
+    if lake.follow is None:
+        return
+    queue = _attempt(f"queue {lake.follow.queue.name}", partial(canary.probe_queue, lake.follow, clients))
+    yield queue
+    if queue.state in ("ok", "note"):
+        for place, outcome in canary.probe_events(lake, clients):
+            yield _attempt(f"events of {place.uri}", outcome)
 
 
 def _version_of_spark() -> str:

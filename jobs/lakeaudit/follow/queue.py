@@ -24,12 +24,15 @@ from lakeaudit.follow.event_fields import UnknownPart
 from lakeaudit.follow.events import ObjectEvent, ParsedMessage, events_of
 from lakeaudit.follow.missing_messages import MissingMessages
 from lakeaudit.follow.sqs import AT_ONCE, LONGEST_POLL, Attributes, Received, SqsQueue, open_queue
+from lakeaudit.permissions.event_places import is_canary
 from lakeaudit.runtime.connections.aws import Clients
 
 HIDDEN = 120
 """Seconds for which a message stays hidden without a renewal: after a crash it is received again this much later."""
 SET_ASIDE = 900
 """Seconds until a message that no store sent is received again, if there is no dead-letter queue."""
+YIELDED, CANARY_AGE = 5, timedelta(seconds=70)
+"""A recent message about a canary is left to doctor: it is received again after some seconds, until it has this age."""
 PARALLEL = 4
 """Requests at once for a queue that has many messages."""
 MOST_PARTS = 20_000
@@ -171,6 +174,9 @@ class EventQueue:
     def _add(self, delivery: Received, messages: list[Message], foreign: list[UnknownPart]) -> int:
         """Add a delivery to one of the lists; return the number of its parts."""
         parsed = events_of(delivery.body)
+        if _is_of_doctor(parsed, delivery.age):
+            self._queue.hide([delivery.receipt], YIELDED)
+            return 1
         if not parsed.is_foreign:
             messages.append(Message(delivery.id, delivery.receipt, parsed, delivery.age))
         elif self._set_aside(delivery):
@@ -225,6 +231,12 @@ class EventQueue:
         """Show messages again at once, for the next process; at worst they are shown after `HIDDEN` seconds."""
         with suppress(AuditError):
             self._queue.hide([message.receipt for message in messages], 0)
+
+
+def _is_of_doctor(parsed: ParsedMessage, age: timedelta | None) -> bool:
+    """Return whether a running doctor may wait for a message: it is about a canary only, and recent."""
+    is_recent = age is not None and age < CANARY_AGE
+    return is_recent and bool(parsed.events) and all(is_canary(event.key) for event in parsed.events)
 
 
 def _pause(left: float, window: timedelta) -> float:

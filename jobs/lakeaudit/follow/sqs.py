@@ -41,6 +41,8 @@ class Attributes(NamedTuple):
     visibility: int
     retention: int
     most_receives: int | None
+    policy: str = ""
+    """JSON; empty: only the owner of the queue may send."""
 
     @property
     def messages(self) -> int:
@@ -171,6 +173,7 @@ def _attributes(written: Mapping[str, str]) -> Attributes:
         delayed=_number(written.get("ApproximateNumberOfMessagesDelayed")) or 0,
         visibility=_number(written.get("VisibilityTimeout")) or 0,
         retention=_number(written.get("MessageRetentionPeriod")) or 0,
+        policy=written.get("Policy", ""),
         most_receives=_number(redrive.get("maxReceiveCount")) if isinstance(redrive, dict) else None,
     )
 
