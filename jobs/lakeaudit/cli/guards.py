@@ -79,6 +79,30 @@ def guard(
 
 
 @app.command()
+def follow(
+    lake: LakeFile,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when the queue is empty and all events are decided.")
+    ] = False,
+    most: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="End after this time, such as 30m.")
+    ] = None,
+) -> int:
+    """Report losses of files within a minute, from the events of storage.
+
+    The command receives the events of the queue that the lake file names (`follow`). If an object was deleted,
+    overwritten or expired and a table still needs it, the command opens a discrepancy and sends the alerts at once.
+    It runs until it is stopped by SIGTERM or Ctrl-C. With --once or --for, the exit code is 1 if losses were reported,
+    else 3 if events were lost or could not be understood, and else 0.
+    """
+    from lakeaudit.commands import follow as command
+    from lakeaudit.commands.option_values import duration_option
+
+    request = command.Request(lake, once, duration_option("--for", most, "30m") if most else None)
+    return finish_with(command.run(request, load(lake), clock=now, progress=progress()))
+
+
+@app.command()
 def verified(
     lake: LakeFile,
     table: Annotated[

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _INTERRUPTED = "interrupted; nothing of this run is published"
-_SERVERS = ("dashboard", "demo")
+_SERVERS = ("dashboard", "demo", "follow")
 """Commands that handle Ctrl-C themselves."""
 
 

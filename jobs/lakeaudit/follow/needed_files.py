@@ -5,7 +5,7 @@ once the newest commits of its table were read after the event.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -77,7 +77,14 @@ class NeededFiles:
 
     @classmethod
     def opened(
-        cls, lake: Lake, folder: Path, context: Context, engine: AuditEngine, builder: AuditEngine
+        cls,
+        lake: Lake,
+        folder: Path,
+        context: Context,
+        engine: AuditEngine,
+        builder: AuditEngine,
+        *,
+        fresh: bool = False,
     ) -> "NeededFiles":
         """Return the needed files by the index of a folder; it is built first if it does not fit.
 
@@ -87,6 +94,7 @@ class NeededFiles:
             context: reads the states of tables.
             engine: of this process; reads the files of few tables.
             builder: reads the files of all tables.
+            fresh: whether the index is built even if one fits.
 
         Raises:
             CannotPublish: the folder cannot be written.
@@ -96,7 +104,7 @@ class NeededFiles:
         index = open_index(folder, lake.name, lake.results.uri)
         known = index.about.states if index else {}
         changed = {name for name, state in states.items() if known.get(name) != state}
-        if index is None or len(changed) > MOST_CHANGED * len(states):
+        if fresh or index is None or len(changed) > MOST_CHANGED * len(states):
             index, changed = _built(lake, folder, claims, builder), set()
         needed = cls(lake, folder, index, RecentFiles(), unread, engine, _tracked(lake.tables, claims))
         needed._add_files(claims, changed)
@@ -106,18 +114,6 @@ class NeededFiles:
     def is_outgrown(self) -> bool:
         """Return whether newer commits have added so many files that the index should be built again."""
         return len(self.recent.tables) > MOST_RECENT
-
-    def rebuilt(self, context: Context, builder: AuditEngine) -> "NeededFiles":
-        """Return the needed files by a new index; until it is used, this one stays valid."""
-        claims, unread = _read_states(self.lake, self.lake.tables, context)
-        index = _built(self.lake, self.folder, claims, builder)
-        return replace(
-            self,
-            index=index,
-            recent=RecentFiles(),
-            unread=unread,
-            _tracked=_tracked(self.lake.tables, claims),
-        )
 
     def tables_of(self, keys: Sequence[Key]) -> list[frozenset[str]]:
         """Return for each key the tables that may need it, as far as commits were read."""

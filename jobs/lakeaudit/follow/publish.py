@@ -4,7 +4,7 @@ Such a run is not an audit: it has no coverage, and changes no discrepancy but t
 finds the same subject again, or resolves it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from lakeaudit import __version__
 from lakeaudit.config import Lake
+from lakeaudit.errors import Busy
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import abandoned_runs
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs
 from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.results.read import FOLLOWED, FOLLOWING, Results
@@ -30,6 +31,11 @@ from lakeaudit.schemas import OWNER
 
 CONTENT = "content"
 """The axis of all findings of `follow`."""
+
+
+def _refuse() -> None:
+    """Refuse every write without the lease."""
+    raise Busy("results", "this run does not hold the lease", "report this as a bug", retryable=False)
 
 
 _NO_RESOLUTION = pa.schema(
@@ -67,6 +73,15 @@ class Publisher:
             if changes.counts:
                 self._write(writer, ledger, findings, changes, stamp)
             return {action: number for action, number in changes.counts.items() if action in TRANSITIONS}
+
+    def open_discrepancies(self, tables: Collection[str], run_id: str) -> OpenDiscrepancies:
+        """Return the open discrepancies of tables: a file that is back is not an overwritten one.
+
+        Raises:
+            CannotAudit: the results cannot be read.
+        """
+        past = Results(self.lake.results, self.clients, self.lake.name)
+        return OpenDiscrepancies(LedgerTables(ResultsWriter(past, _refuse)).still_open(tables, run_id))
 
     def _changes(self, con: Connection, ledger: LedgerTables, findings: Relation, stamp: RunStamp) -> Changes:
         """Compute the changes of the findings' own discrepancies."""
