@@ -1,7 +1,8 @@
 """Losses that `follow` reports from the events of a queue, and what the audits before and after make of them."""
 
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,15 @@ import pytest
 
 from lakeaudit.commands import follow as command
 from lakeaudit.commands.status import CommandResult
-from lakeaudit.config import Lake
 from lakeaudit.follow import decide
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
+from tests.builders import hudi
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import Catcher, catching
 from tests.builders.event_queue import create_queue, send, sqs_client
+from tests.builders.iceberg import IcebergLake
 from tests.builders.object_events import notification, record
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -33,7 +35,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Followed:
     """A lake of two tables whose first audit found nothing, with a queue and a receiver of alerts."""
 
-    def __init__(self, aws: Aws, server: Endpoint, bucket: str, folder: Path, caught: Catcher) -> None:
+    def __init__(
+        self,
+        aws: Aws,
+        server: Endpoint,
+        bucket: str,
+        folder: Path,
+        caught: Catcher,
+        tables: Sequence[str] | None = None,
+    ) -> None:
         self.shop = Shop(aws.s3, server, bucket)
         self.shop.write("orders")
         self.shop.write("lines", commits=1)
@@ -42,7 +52,7 @@ class Followed:
         os.environ["FOLLOW_TEST_HOOK"] = caught.url
         extra = f"follow: {{queue: '{self.queue}', region: us-east-1, window: 1s, state: {folder}/state}}\n"
         extra += "alerts: [{kind: webhook, url_env: FOLLOW_TEST_HOOK}]\n"
-        self.lake: Lake = self.shop.lake(folder, extra=extra)
+        self.lake = self.shop.lake(folder, extra=extra, tables=tables)
 
     def keys(self, table: str = "orders") -> list[str]:
         return self.shop.keys(table)
@@ -70,6 +80,78 @@ class Followed:
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         found = sqs_client(self.server).get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)
         return sum(int(found["Attributes"][name]) for name in names)
+
+
+def test_losses_of_every_format_and_kind_of_change_are_reported_and_nothing_else(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """Most objects of the tables get an event; those that are in place, or that no table needs, are not reported."""
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    ice = IcebergLake(aws.s3, s3, bucket)
+    ice.table("ice")
+    upload(aws, hudi.unpacked(tmp_path, 1, [HUDI]) / HUDI, bucket, "warehouse/trips")
+    aws.s3.put_object(Bucket=bucket, Key="warehouse/plain/a.csv", Body=b"12345")
+    listed = [
+        {"path": f"s3://{bucket}/warehouse/plain/a.csv", "size": 5, "committed_at": "2026-11-01T00:00:00Z"}
+    ]
+    lines = [*listed, {"end": True, "lines": 1}]
+    aws.s3.put_object(Bucket=bucket, Key="lists/1.jsonl", Body="\n".join(map(json.dumps, lines)).encode())
+    kinds = {"orders": "delta", "lines": "delta", "ice": "iceberg", "trips": "hudi"}
+    kinds["plain"] = f"file_list, location: 's3://{bucket}/lists/', complete: true"
+    tables = [
+        f"- {{name: {name}, location: 's3://{bucket}/warehouse/{name}', manifests: [{{kind: {kind}}}]}}"
+        for name, kind in kinds.items()
+    ]
+    with catching() as caught:
+        world = Followed(aws, s3, bucket, tmp_path, caught, tables)
+        orders, manifests = world.keys("orders"), ice.keys("-m0.avro")
+        trip = next(key for key in world.keys("trips/") if ".hoodie" not in key)
+        world.delete(orders[0], "ObjectRemoved:DeleteMarkerCreated")
+        world.delete(orders[1], "LifecycleExpiration:DeleteMarkerCreated")
+        aws.s3.put_object(Bucket=bucket, Key=orders[2], Body=b"PAR1 another content PAR1")
+        world.tell("ObjectCreated:Copy", orders[2])
+        world.delete(ice.keys()[0])
+        world.delete(manifests[-1])
+        world.delete(trip)
+        world.delete("warehouse/plain/a.csv")
+        world.delete(f"warehouse/lines/_delta_log/{0:020}.json")
+        world.tell(
+            "ObjectRemoved:Delete", *orders[3:], "lists/1.jsonl", *ice.keys()[1:], "warehouse/plain/b.csv"
+        )
+        result = world.follow()
+        found = {key: (row["table_name"], row["kind"], row["cause"]) for key, row in world.open().items()}
+        assert found == {
+            orders[0]: ("orders", "dropped", "deleted (ObjectRemoved:DeleteMarkerCreated)"),
+            orders[1]: (
+                "orders",
+                "dropped",
+                "expired by a lifecycle rule (LifecycleExpiration:DeleteMarkerCreated)",
+            ),
+            orders[2]: ("orders", "size_mismatch", "overwritten by a copy (ObjectCreated:Copy)"),
+            ice.keys()[0]: ("ice", "dropped", "deleted (ObjectRemoved:Delete)"),
+            manifests[-1]: ("ice", "missing_metadata", "deleted (ObjectRemoved:Delete)"),
+            trip: ("trips", "dropped", "deleted (ObjectRemoved:Delete)"),
+            "warehouse/plain/a.csv": ("plain", "dropped", "deleted (ObjectRemoved:Delete)"),
+            f"warehouse/lines/_delta_log/{0:020}.json": (
+                "lines",
+                "missing_metadata",
+                "deleted (ObjectRemoved:Delete)",
+            ),
+        }
+        assert (result.exit_code, world.left()) == (1, 0)
+        assert {row["recoverable"] for row in world.open().values() if row["table_name"] == "orders"} == {
+            "yes"
+        }
+
+
+HUDI = "written"
+
+
+def upload(aws: Aws, folder: Path, bucket: str, prefix: str) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            key = f"{prefix}/{path.relative_to(folder)}"
+            aws.s3.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def follow(
         str | None, typer.Option("--for", metavar="DURATION", help="End after this time, such as 30m.")
     ] = None,
 ) -> int:
-    """Report losses of files within a minute, from the events of storage.
+    """Report lost files within a minute.
 
     The command receives the events of the queue that the lake file names (`follow`). If an object was deleted,
     overwritten or expired and a table still needs it, the command opens a discrepancy and sends the alerts at once.

@@ -90,7 +90,7 @@ def run(
     tables = _Tables(lake, clients, engine, context)
     with EventQueue.open(lake.follow, clients) as queue, _signals(stop or Event()) as stopped:
         with progress.stage("read the tables") as log:
-            known = tables.known()
+            known = tables.known_tables()
             log.note(tables=len(known.watched), files=known.needed.index.about.files)
         publisher = Publisher(known.judge.lake, clients, clock)
         follower = Follower(queue, known, publisher, context, time.monotonic)
@@ -112,7 +112,7 @@ class _Tables:
     _next: "Future[KnownTables] | None" = None
     _read_at: float = field(default_factory=time.monotonic)
 
-    def known(self, *, fresh: bool = False) -> KnownTables:
+    def known_tables(self, *, fresh: bool = False) -> KnownTables:
         """Return the tables with an index of their files."""
         lake = self._described()
         watched = frozenset(table.name for table in lake.tables) - unwatched(lake).keys()
@@ -130,7 +130,7 @@ class _Tables:
             self._read_at = time.monotonic()
             return read.result()
         if self._next is None and (needed.is_outgrown or time.monotonic() - self._read_at > INDEX_AGE):
-            self._next = self.pool.submit(self.known, fresh=True)
+            self._next = self.pool.submit(self.known_tables, fresh=True)
         return None
 
     def _described(self) -> Lake:
@@ -224,7 +224,7 @@ class _Session:
             return
         if missing:
             self.missing += missing
-            log.say(f"{_lost(missing)}: the next audit will find what they report", missing=missing)
+            log.say(f"{_unread(missing)}: the next audit will find the losses", missing=missing)
 
     def _line(self) -> str:
         tally = self.follower.tally
@@ -275,7 +275,7 @@ class _Session:
         unknown, given_up = tally.unknown.total(), self.follower.decisions.given_up
         gaps = [
             *([f"{number(unknown, 'event')} could not be understood"] if unknown else []),
-            *([_lost(self.missing)] if self.missing else []),
+            *([_unread(self.missing)] if self.missing else []),
             *([f"{number(given_up, 'object')} could not be checked"] if given_up else []),
         ]
         verdict = f"{number(tally.events, 'event')}, {_losses(tally.losses)} reported"
@@ -289,7 +289,7 @@ def _losses(many: int) -> str:
     return f"{count(many)} {'loss' if many == 1 else 'losses'}"
 
 
-def _lost(messages: int) -> str:
+def _unread(messages: int) -> str:
     return f"at least {number(messages, 'message')} left the queue unread"
 
 

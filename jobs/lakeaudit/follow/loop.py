@@ -1,7 +1,7 @@
 """Follow the events of a queue: collect them for a few seconds, decide them together, report losses, and go on.
 
 A message is deleted from the queue once all of its events are decided and their losses are published. A process that
-is killed before gets the message again, and the ledger knows what it has reported.
+is killed before gets the message again, and the ledger has its reports.
 """
 
 from collections import Counter
@@ -198,7 +198,7 @@ class Follower:
                 self.decisions.decide({each.key: NoAnswer for each in due}, self.seconds())
                 return 0
             self.tally.failed = ""
-            lost = self.decisions.decide(_shown(due, judged), self.seconds())
+            lost = self.decisions.decide(_outcomes(due, judged), self.seconds())
             return self._report(con, lost, judged, stamp) if lost else 0
 
     def _judged(self, con: Connection, due: Sequence[Candidate], context: Context, stamp: RunStamp) -> Judged:
@@ -250,7 +250,7 @@ def _moved(event: ObjectEvent, place: Key) -> ObjectEvent:
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
-def _shown(due: Sequence[Candidate], judged: Judged) -> Mapping[Key, str]:
+def _outcomes(due: Sequence[Candidate], judged: Judged) -> Mapping[Key, str]:
     """Return what the check has shown of each object."""
     lost = {(row["bucket"], row["key"]) for row in duck.rows_of(judged.findings)}
     return {

@@ -25,7 +25,7 @@ RUNS = pa.schema(
             as_of="time",
             started_at="time",
             finished_at="time",
-            status="string",  # running | complete | partial | suspect | failed
+            status="string",  # running | complete | partial | suspect | failed; of `follow`: following | followed
         ),
         ("sources", pa.list_(pa.struct(list(SOURCE_OF_RUN)))),
         *result(
