@@ -117,7 +117,7 @@ class World:
     lines: list[dict[str, Any]] = field(default_factory=list)
     """The lines of the progress of `follow`."""
     usage: list[tuple[float, int]] = field(default_factory=list)
-    """Of each ended process its seconds of CPU, and its peak of memory in KiB."""
+    """Seconds of CPU and peak of memory in KiB of each ended process."""
     kills: int = 0
 
     def __post_init__(self) -> None:

@@ -33,6 +33,7 @@ from lakeaudit.keys import true_place
 from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, task_connection
+from lakeaudit.runtime.failures import damage_of
 
 MOST_OPEN = 50_000
 """Events that may be undecided before no more messages are received."""
@@ -187,30 +188,46 @@ class Follower:
 
     def _check(self, due: Sequence[Candidate]) -> int:
         """Check objects, and report the losses that two checks have shown."""
-        context = self.context()
+        context, logs = self.context(), self._logs(due)
+        if logs:
+            context = self.publisher.with_last_states(context)
         stamp = RunStamp(new_run_id(context.now), self.publisher.lake.name, context.now)
         self.tally.checks += len(due)
         with task_connection("1GiB", threads=1) as con:
             try:
-                judged = self._judged(con, due, context, stamp)
-            except AuditError as error:
-                self.tally.failed = str(error)
+                judged = self._judged(con, due, context, stamp, {*logs.values()})
+            except Exception as error:  # noqa: BLE001 - damage of one table must not end the others
+                self.tally.failed = str(error) if isinstance(error, AuditError) else damage_of(error)
                 self.decisions.decide({each.key: NoAnswer for each in due}, self.seconds())
                 return 0
             self.tally.failed = ""
-            lost = self.decisions.decide(_outcomes(due, judged), self.seconds())
+            lost = self.decisions.decide(_outcomes(due, judged, logs), self.seconds())
             return self._report(con, lost, judged, stamp) if lost else 0
 
-    def _judged(self, con: Connection, due: Sequence[Candidate], context: Context, stamp: RunStamp) -> Judged:
+    def _judged(
+        self,
+        con: Connection,
+        due: Sequence[Candidate],
+        context: Context,
+        stamp: RunStamp,
+        logs: Collection[str],
+    ) -> Judged:
         tables = {name for each in due for name in each.tables}
         written = any(event.change == "created" for each in due for event in each.events)
         memory = self.publisher.open_discrepancies(tables, stamp.run_id) if written else OpenDiscrepancies()
-        return self.known.judge.judge(con, tables, {each.key for each in due}, context, stamp, memory)
+        return self.known.judge.judge(con, tables, {each.key for each in due}, context, stamp, memory, logs)
+
+    def _logs(self, due: Sequence[Candidate]) -> dict[Key, str]:
+        """Return the objects of logs and metadata, with their tables."""
+        found = {each.key: self.known.places.log_around(each.key) for each in due}
+        return {key: table for key, table in found.items() if table is not None}
 
     def _report(self, con: Connection, lost: Sequence[Candidate], judged: Judged, stamp: RunStamp) -> int:
         """Publish losses; those that cannot be published are checked again later."""
         keys = duck.small(_KEYS, [each.key for each in lost])
-        sql = "SELECT findings.* FROM findings SEMI JOIN keys USING (bucket, key)"
+        states = duck.literals(sorted({*self._logs(lost).values()} & judged.lost))
+        sql = f"""SELECT findings.* FROM findings LEFT JOIN (SELECT bucket, key, true AS is_lost FROM keys)
+            USING (bucket, key) WHERE coalesce(is_lost, false) OR (table_name IN ({states}) AND category = 'log')"""
         mine = duck.hold(con, duck.query(con, sql, findings=judged.findings, keys=keys))
         caused = with_causes(con, mine, cause_rows(event for each in lost for event in each.events))
         try:
@@ -250,12 +267,12 @@ def _moved(event: ObjectEvent, place: Key) -> ObjectEvent:
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 
-def _outcomes(due: Sequence[Candidate], judged: Judged) -> Mapping[Key, str]:
+def _outcomes(due: Sequence[Candidate], judged: Judged, logs: Mapping[Key, str]) -> Mapping[Key, str]:
     """Return what the check has shown of each object."""
     lost = {(row["bucket"], row["key"]) for row in duck.rows_of(judged.findings)}
     return {
         each.key: Loss
-        if each.key in lost
+        if each.key in lost or logs.get(each.key) in judged.lost
         else NoAnswer
         if each.key in judged.undecided or each.tables & judged.unread.keys()
         else NoLoss

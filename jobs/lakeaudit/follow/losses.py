@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakeaudit.audit.kernel import Kernel
 from lakeaudit.audit.task_functions import task_facts
+from lakeaudit.checks.lineage.lineage_checks import check_witnesses, lineage_findings
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import all_evidence_gaps, gap_findings, sources_with_gaps
 from lakeaudit.collect.lifecycles import Lifecycles, with_ends
@@ -61,11 +62,13 @@ class Judged:
         findings: FINDINGS rows of objects that a table needs, each confirmed by a live check.
         undecided: objects that a table needs and about which storage or the newest state gave no answer.
         unread: by table why its newest state could not be read, so that an object without a finding may be needed.
+        lost: tables that lost a state; their findings name the table, or the file of the state.
     """
 
     findings: Relation
     undecided: frozenset[Key]
     unread: Mapping[str, str]
+    lost: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Judge:
         context: Context,
         stamp: RunStamp,
         memory: OpenDiscrepancies,
+        logs: Collection[str] = (),
     ) -> Judged:
         """Judge objects by these tables.
 
@@ -100,6 +104,7 @@ class Judge:
             context: of this round.
             stamp: of the run that publishes the findings.
             memory: the open discrepancies of the tables.
+            logs: the tables of whose logs or metadata an object is a part.
         """
         few = _restricted(self.lake, tables)
         evidence = self._evidence(con, few, keys, context, stamp, memory)
@@ -113,7 +118,8 @@ class Judge:
             con, "SELECT * FROM input WHERE outcome = 'finding' AND l_confirmation = 'live'", rows
         )
         ended, _ = with_ends(con, findings, self.lifecycles)
-        own = finding_rows.from_plain(con, [*_lost_metadata(evidence, keys)], stamp)
+        states = [*_lost_states(evidence, logs)] if logs else []
+        own = finding_rows.from_plain(con, [*_lost_metadata(evidence, keys), *states], stamp)
         both = duck.union(con, [finding_rows.file_findings(con, ended, stamp), own])
         named = finding_rows.with_owners(con, both, _owners(few))
         sql = f"SELECT DISTINCT bucket, key FROM input WHERE {_UNDECIDED}"
@@ -122,6 +128,7 @@ class Judge:
             duck.hold(con, named),
             frozenset((row["bucket"], row["key"]) for row in undecided),
             _unread(evidence),
+            frozenset(str(row["table_name"]) for row in states),
         )
 
     def _evidence(
@@ -150,6 +157,7 @@ class Judge:
             facts=tuple(table_facts(few.tables, claims)),
             policy=finding_policy(few.tables, few.ignores, stamp.as_of.date()),
             lifecycles=self.lifecycles,
+            named={table.name for table in few.tables},
         )
 
 
@@ -289,6 +297,16 @@ def _lost_metadata(evidence: Evidence, keys: Collection[Key]) -> Iterator[Mappin
     for row in gap_findings(evidence.lake, evidence.scope, (), lost, (), day):
         if row["kind"] == "missing_metadata":
             yield row
+
+
+def _lost_states(evidence: Evidence, tables: Collection[str]) -> Iterator[Mapping[str, object]]:
+    """Yield FINDINGS rows about tables of which storage lacks the newest state, or every state."""
+    for row in lineage_findings(check_witnesses(evidence)):
+        if row["table_name"] in tables and row["kind"] in _STATE_LOST:
+            yield row
+
+
+_STATE_LOST = ("table_missing", "missing_metadata")
 
 
 def _owners(lake: Lake) -> pa.Table:

@@ -5,7 +5,7 @@ finds the same subject again, or resolves it.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from lakeaudit import __version__
 from lakeaudit.config import Lake
-from lakeaudit.errors import Busy
+from lakeaudit.errors import Busy, CannotAudit
+from lakeaudit.evidence.protocol import Context
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.axis_observation import AxisObservation
+from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs
+from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
 from lakeaudit.results.read import FOLLOWED, FOLLOWING, Results
@@ -82,6 +85,15 @@ class Publisher:
         """
         past = Results(self.lake.results, self.clients, self.lake.name)
         return OpenDiscrepancies(LedgerTables(ResultsWriter(past, _refuse)).still_open(tables, run_id))
+
+    def with_last_states(self, context: Context) -> Context:
+        """Return the context with the states of tables that audits have read; without them if these cannot be read."""
+        try:
+            past = Results(self.lake.results, self.clients, self.lake.name)
+            audited = under_current_names(last_states(past, context.as_of, ""), self.lake.tables)
+        except CannotAudit:
+            return context
+        return replace(context, last_states=audited)
 
     def _changes(self, con: Connection, ledger: LedgerTables, findings: Relation, stamp: RunStamp) -> Changes:
         """Compute the changes of the findings' own discrepancies."""

@@ -19,7 +19,7 @@ from lakeaudit.ledger.resolution import RESTORED, RETIRED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
-from lakeaudit.results.read import FOLLOWING, UNRESOLVED
+from lakeaudit.results.read import FOLLOWED, FOLLOWING, UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, task_connection
@@ -196,7 +196,8 @@ class LedgerTables:
     def fail_abandoned_runs(self, runs: Sequence[Mapping[str, Any]], now: datetime) -> None:
         """Set runs that were killed to failed, and remove their transitions that never reached the ledger.
 
-        A run of `follow` leaves nothing: its events come again.
+        A run of `follow` whose changes reached the ledger is finished, so that its alerts are sent; any other is
+        removed, because its events come again.
         """
         if not runs:
             return
@@ -206,7 +207,9 @@ class LedgerTables:
             self._writer.remove_rows("transitions", lost, "transition_id")
         for run in runs:
             if run["status"] == FOLLOWING:
-                self._writer.put("runs", [], run["run_id"])
+                changed = self._results.holds_any("transitions", pc.field("run_id") == run["run_id"])
+                row = {**run, "status": FOLLOWED, "finished_at": now}
+                self._writer.put("runs", [row] if changed else [], run["run_id"])
             else:
                 self._writer.put_run({**run, "status": "failed", "finished_at": now, "error": ABANDONED})
 

@@ -44,13 +44,14 @@ PROTECTIONS = (
 KEYS: dict[str, dict[str, str]] = {
     "Unit": {"Description": TEXT, "Wants": TEXT, "After": TEXT, "OnFailure": r"[\w-]+\.service"},
     "Timer": {"OnCalendar": r"\*-\*-\* \d\d:\d\d:\d\d UTC", "RandomizedDelaySec": SPAN, "Persistent": BOOLEAN},
-    "Install": {"WantedBy": r"timers\.target"},
+    "Install": {"WantedBy": r"(timers|multi-user)\.target"},
     "Service": {
         **dict.fromkeys(PROTECTIONS, BOOLEAN),
-        **dict.fromkeys(("RuntimeMaxSec", "TimeoutStopSec"), SPAN),
+        **dict.fromkeys(("RuntimeMaxSec", "TimeoutStopSec", "RestartSec"), SPAN),
         **dict.fromkeys(("StateDirectory", "CacheDirectory", "User"), "lakeaudit"),
-        "Type": "exec", "ExecStart": r"/opt/lakeaudit/bin/lakeaudit .*", "SuccessExitStatus": r"\d+( \d+)*",
-        "KillMode": "mixed|control-group", "EnvironmentFile": r"-?/etc/lakeaudit/\S+", "Environment": r"\w+=.*",
+        "Type": "exec", "Restart": "always", "KillMode": "mixed|control-group",
+        "ExecStart": r"/opt/lakeaudit/bin/lakeaudit .*", "SuccessExitStatus": r"\d+( \d+)*",
+        "EnvironmentFile": r"-?/etc/lakeaudit/\S+", "Environment": r"\w+=.*",
         "WorkingDirectory": r"%S/lakeaudit", "UMask": r"0\d{3}", "Nice": r"\d+", "CapabilityBoundingSet": "",
         "ProtectHome": BOOLEAN, "ProtectProc": "invisible", "ProtectSystem": "strict",
         "RestrictAddressFamilies": r"AF_\w+( AF_\w+)*", "SystemCallArchitectures": "native",
