@@ -3,7 +3,7 @@
 Times are texts in ISO 8601. `documents/documents.toml` describes each property.
 """
 
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
@@ -440,3 +440,104 @@ class VerifiedSummary(TypedDict):
     through: str
     answer: VerifiedAnswer
     tables: list[VerifiedTable]
+
+
+class CertificateEvidence(TypedDict):
+    """A source that the audit of a certificate read."""
+
+    role: str
+    kind: str
+    location: str
+    identity: str
+    cut_from: str | None
+    cut_to: str | None
+    rows: int | None
+    rejected: int | None
+    digests: list[str]
+    no_digest: str | None
+
+
+class CertificateCoverage(TypedDict):
+    """The tallies of one axis of a table."""
+
+    table: str
+    axis: str
+    status: AxisStatus
+    reason: str
+    files: int
+    bytes: int
+    consistent: int
+    findings: int
+    ignored: int
+    out_of_window: int
+    undecided: int
+    uncovered: int
+    moved_on: int
+    table_version: int | None
+    storage_cut_from: str | None
+    storage_cut_to: str | None
+
+
+class CertificateState(TypedDict):
+    """A state of a table that the audit read."""
+
+    kind: str
+    number: int | None
+    state: str | None
+    table_id: str | None
+    etag: str | None
+    written_at: str | None
+
+
+class CertificateTable(TypedDict):
+    """A table of a certificate, with its states and the time up to which its commits are verified."""
+
+    table: str
+    location: str
+    states: list[CertificateState]
+    verified_through: str | None
+
+
+class Certificate(TypedDict):
+    """A certificate: the content of an unsigned one, and the predicate of a signed one."""
+
+    format: int
+    lake: str
+    run_id: str
+    as_of: str
+    started_at: str | None
+    finished_at: str | None
+    made_at: str
+    version: str
+    rules: str
+    lake_file: str
+    has_live_checks: bool
+    evidence: list[CertificateEvidence]
+    evidence_digest: str
+    through: str | None
+    tables: int
+    files_agreed: int
+    files: int
+    files_too_young: int
+    bytes: int
+    coverage: list[CertificateCoverage]
+    table_states: list[CertificateTable]
+    open_discrepancies: dict[str, int]
+    exclusions: dict[str, Any]
+    digest: str
+
+
+class CertificateSubject(TypedDict):
+    """A table that a Statement is about."""
+
+    name: str
+    digest: dict[str, str]
+
+
+class CertificateStatement(TypedDict):
+    """The payload of a signed certificate: an in-toto Statement."""
+
+    _type: str
+    subject: list[CertificateSubject]
+    predicateType: str
+    predicate: Certificate

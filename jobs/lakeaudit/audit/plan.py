@@ -1,7 +1,7 @@
 """Plans one audit: discovers the tables of the lake and selects the requested tables and partitions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lakeaudit.audit.collapsed_locations import collapsed_locations, relocated
@@ -23,13 +23,18 @@ from lakeaudit.runtime.progress import Progress
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one audit; no tables means all tables, no partitions all of their partitions."""
+    """The options of one audit; no tables means all tables, no partitions all of their partitions.
+
+    `snapshots` has by kind and location of a source when the snapshot began that is read, to read again what an earlier
+    audit has read.
+    """
 
     tables: tuple[str, ...] = ()
     live: bool = False
     partitions: tuple[str, ...] = ()
     as_of: datetime | None = None
     run_id: str | None = None
+    snapshots: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def audit_context(
     live = options.as_of is None
     if options.live and not live:
         raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
-    return Context(engine, clients, as_of, now, live, rate)
+    return Context(engine, clients, as_of, now, live, rate, snapshots=options.snapshots)
 
 
 def plan_audit(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from lakeaudit.cli.certificates import write_certificate
 from lakeaudit.cli.frame import (
     app,
     finish,
@@ -159,7 +160,7 @@ def report(
     The page needs no server and no network. With --certificate the command writes a certificate instead.
     """
     if certificate:
-        return _certificate(lake, output, in_results, status_file)
+        return write_certificate(lake, None, output, status_file, in_results=in_results)
     from lakeaudit.commands.status import open_status, write_whole
     from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather, source_limits
@@ -182,25 +183,6 @@ def report(
 
 def _output_name(lake: "Lake", name: str, output: str | None, in_results: bool) -> str:
     return lake.results.join(name).path_or_uri if in_results else output or name
-
-
-def _certificate(lake: str, output: str | None, in_results: bool, status_file: str | None) -> int:
-    from lakeaudit.commands.certificate import build_certificate
-    from lakeaudit.commands.status import open_status, write_whole
-
-    with open_status(status_file, "certificate") as status:
-        loaded = load_with_status(lake, status)
-        content, lines = build_certificate(loaded, results_of(loaded), now())
-        if content is None:
-            reasons = f": {len(lines)} reasons" if len(lines) > 1 else ""
-            verdict = f"CRITICAL: no certificate{reasons}"
-            status.end("certificate", 1, verdict)
-            return say("\n".join([*lines, verdict]), 1)
-        name = _output_name(loaded, "certificate.json", output, in_results)
-        write_whole(name, content, status.clients, f"the certificate {name}")
-        typer.echo(name)
-        status.end("certificate", 0, lines[0])
-    return finish(lines[0])
 
 
 @app.command()

@@ -36,11 +36,12 @@ Exit codes:
    1  the audit has findings at or above --fail-on; for `check` and
       `verified`: discrepancies are open; for `guard`: a table needs
       a file of the list; for `hazards`: a lifecycle rule will remove
-      live files; `report --certificate` cannot certify the run
+      live files; the run cannot be certified; a certificate was
+      changed
    2  the command line, the lake file or the plan is wrong
    3  only a part was done: a source could not be read completely,
-      or a step of a plan was not done; for `check`, `guard` and
-      `verified`: an answer is unknown
+      or a step of a plan was not done; for `check`, `guard`,
+      `verified` and `certificate verify`: an answer is unknown
   10  nothing could be audited
   11  the results failed a check before their publication
       (docs/gates.md); nothing is published

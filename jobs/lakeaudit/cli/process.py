@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from typer.exceptions import TyperException
 
-from lakeaudit.cli import audits, guards, reconcile, results, setup
+from lakeaudit.cli import audits, certificates, guards, reconcile, results, setup
 from lakeaudit.cli.flags import DEBUG, IS_QUIET, NO_COLOR, QUIET, split_flags
 from lakeaudit.cli.frame import app, say
 from lakeaudit.errors import INTERRUPTED, AuditError, one_line
@@ -22,7 +22,7 @@ from lakeaudit.runtime.extras import explain_missing
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 from lakeaudit.runtime.interrupt import end_on_interrupt, was_interrupted
 
-COMMANDS = (audits, results, guards, reconcile, setup)
+COMMANDS = (audits, results, guards, certificates, reconcile, setup)
 """Modules whose functions are the application's commands, in the order of its help."""
 
 

@@ -299,7 +299,8 @@ def _storage(lake: Lake, context: Context, live: Sequence[Location], listings: L
     for number, written in enumerate(lake.inventories):
         source = _with_margin(written, lake)
         about = _about("storage", number, source.kind, source.location.uri)
-        wanted.append((about, partial(STORAGE[source.kind].read, source, context, about.id)))
+        pinned = context.for_source(source.kind, source.location.uri)
+        wanted.append((about, partial(STORAGE[source.kind].read, source, pinned, about.id)))
     return wanted
 
 
@@ -327,10 +328,14 @@ def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
 def _metastores(lake: Lake, context: Context) -> Reads[Entries | LogEntries]:
     """Return the reads of stores that contain files or commits of logs."""
     return [
-        (about, partial(METASTORES[source.kind].read, source, context, about.id))
+        (about, partial(METASTORES[source.kind].read, source, _for_store(context, source), about.id))
         for about, source in _stores(lake)
         if not source.knows_tables
     ]
+
+
+def _for_store(context: Context, source: MetastoreSource) -> Context:
+    return context.for_source(source.kind, source.name, *(place.uri for place in source.places))
 
 
 def _catalogs(lake: Lake, context: Context) -> Reads[Pointers]:

@@ -1,5 +1,6 @@
 """The lake as the audit uses it: defaults, overrides and store options are merged into every table and source."""
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -239,6 +240,8 @@ class Lake(Block):
 
     name: str
     results: Location
+    other_results: tuple[Location, ...] = ()
+    """The results of the file, if an audit writes to other ones."""
     keep: timedelta | None = None
     """The time for which the result tables keep the rows of a run; None: for ever."""
     quarantine: Quarantine | None = None
@@ -293,8 +296,14 @@ class Lake(Block):
         sources: list[Source] = [each for each in self.inventories if not each.is_listing]
         sources += [*self.metastores, *self.events]
         sources += [manifest for table in self.tables for manifest in table.manifests]
-        kept = [self.results, *([self.quarantine.location] if self.quarantine else [])]
+        kept = [self.results, *self.other_results, *([self.quarantine.location] if self.quarantine else [])]
         return (*(place for each in sources for place in each.places), *kept, *(r.at for r in self.replicas))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the file with its includes and environment variables."""
+        content = self.model_copy(update={"warnings": ()})
+        return hashlib.sha256(repr(content).encode(errors="replace")).hexdigest()
 
     @property
     def finds_tables(self) -> bool:

@@ -11,6 +11,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.explain.explanation import Explanation
 from lakeaudit.json_documents import (
     AuditSummary,
+    CertificateStatement,
     CheckSummary,
     CommandFailure,
     CommandOutcome,
@@ -105,6 +106,10 @@ DOCUMENTS: Mapping[str, Document] = {
         "Output of `lakeaudit verified --format json`", lambda: type_schema(VerifiedSummary)
     ),
     "guard": Document("Output of `lakeaudit guard --format json`", lambda: type_schema(GuardSummary)),
+    "certificate": Document(
+        "Payload of a signed certificate; `#/$defs/Certificate` is an unsigned one",
+        lambda: type_schema(CertificateStatement),
+    ),
     "plan": Document("Line of a plan of `lakeaudit reconcile plan`", _plan),
     "openlineage": Document("Body of a request to `openlineage_url_env`", lambda: type_schema(LineageEvent)),
     "alertmanager": Document("Body of a request to Alertmanager", lambda: type_schema(list[PostedAlert])),

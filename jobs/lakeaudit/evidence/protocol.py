@@ -9,7 +9,7 @@ all; if parts of it cannot be read, the reader reports `EvidenceGap`s, before or
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -165,6 +165,14 @@ class Context:
 
     owned: "Callable[[Connection, Rows], Relation] | None" = None
     """Adds `table_name`, the table that holds the key, to rows (bucket, key); set for manifests that name no table."""
+
+    snapshots: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
+    """By kind and location of a source when the snapshot began that is read; by default the newest until `as_of`."""
+
+    def for_source(self, kind: str, *locations: str) -> "Context":
+        """Return the context in which a source of these locations finds the requested snapshot."""
+        began = [at for each in locations if (at := self.snapshots.get((kind, each)))]
+        return replace(self, as_of=min(began[0], self.as_of)) if began else self
 
     @property
     def parallelism(self) -> int:

@@ -14,6 +14,7 @@ from lakeaudit.errors import CannotAudit
 EXTRAS: Mapping[str, Sequence[str]] = {
     "spark": ("pyspark", "pandas"),
     "gates": ("great_expectations",),
+    "certificate": ("cryptography",),
     "dashboard": ("streamlit", "prometheus_client"),
     "alerts": ("apprise", "prometheus_client"),
     "hive": ("pyiceberg", "thrift"),

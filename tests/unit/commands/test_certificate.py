@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from lakeaudit.certificate.content import certificate
+from lakeaudit.certificate.refusals import CertificateBasis, refusals
 from lakeaudit.commands.certificate import build_certificate
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
-from lakeaudit.report.certificate import CertificateBasis, certificate, refusals
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.aws import Clients
 from tests.builders import results as built
@@ -23,7 +24,7 @@ SOURCE = {
 }  # fmt: skip
 RUN = {
     "run_id": "r1", "lake": "shop", "status": "complete", "as_of": AT, "tables_expected": 1, "tables_audited": 1,
-    "sources": [SOURCE], "gates": None,
+    "sources": [SOURCE], "gates": None, "started_at": AT, "finished_at": AT,
 }  # fmt: skip
 
 

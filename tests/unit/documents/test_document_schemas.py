@@ -93,6 +93,7 @@ def _type_of(name: str) -> str:
         "check": "CheckSummary",
         "guard": "GuardSummary",
         "verified": "VerifiedSummary",
+        "certificate": "CertificateStatement",
         "openlineage": "LineageEvent",
         "webhook": "WebhookMessage",
     }.get(name, "")

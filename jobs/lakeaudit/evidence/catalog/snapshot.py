@@ -1,5 +1,6 @@
 """Build the snapshot of a catalog: its selected tables, its gaps, and the values of its responses."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -10,7 +11,6 @@ from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.evidence.protocol import EvidenceGap, SnapshotWindow, SourceInfo
-from lakeaudit.keys import digest
 
 T = TypeVar("T")
 Names = Callable[[str], bool]
@@ -38,11 +38,17 @@ def pointers_of(
     """Return the snapshot of the catalog at `uri`; tables outside the source's `location` are left out."""
     inside = source.location
     kept = [each for each in tables if inside is None or ((at := each.location) and inside.contains(at))]
-    pinned = sorted(f"{each.name} {each.bucket}/{each.key} {each.metadata_location}" for each in kept)
-    identity = f"{len(kept)} tables, sha256:{digest(*pinned)}"
+    identity = f"{len(kept)} tables, {digest_of(kept)}"
     window = SnapshotWindow(*cut, source.margin or timedelta(0))
     info = SourceInfo(source_id, "metastore", source.kind, uri, identity, window, rows=len(kept))
     return Pointers(info, tuple(kept), holes=tuple(holes))
+
+
+def digest_of(tables: Iterable[CatalogTable]) -> str:
+    """Return the SHA-256 of the tables' names, locations and metadata locations, in any order."""
+    pinned = sorted(f"{each.name} {each.bucket}/{each.key} {each.metadata_location}" for each in tables)
+    text = "\0".join(pinned).encode(errors="replace")
+    return f"sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def or_gap(

@@ -95,12 +95,13 @@ def read_until_whole(
 
 
 def identity_of(pinned: Iterable[str]) -> str:
-    """Identify the states that were read: one table's own text, or the digest of several."""
+    """Identify the states that were read by their digest, after the text of the table if there is only one."""
     lines = sorted(pinned)
-    if len(lines) == 1:
-        return lines[0]
-    digest = hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()
-    return f"sha256:{digest}"
+    text = "\n".join(lines).encode(errors="replace")
+    digest = f"sha256:{hashlib.sha256(text).hexdigest()}"
+    if len(lines) != 1:
+        return digest
+    return lines[0] if "sha256:" in lines[0] else f"{lines[0]} {digest}"
 
 
 def changed_rows(

@@ -74,8 +74,7 @@ class Header:
 
 def lake_digest(lake: Lake) -> str:
     """Return the digest of the lake file with its includes and environment variables."""
-    content = lake.model_copy(update={"warnings": ()})
-    return hashlib.sha256(repr(content).encode(errors="replace")).hexdigest()
+    return lake.digest
 
 
 def header_of(

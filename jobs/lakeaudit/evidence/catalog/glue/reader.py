@@ -38,7 +38,7 @@ from lakeaudit.evidence.catalog.protocol import (
     partition_batch,
     scheme_of,
 )
-from lakeaudit.evidence.catalog.snapshot import Names, no_partitions
+from lakeaudit.evidence.catalog.snapshot import Names, digest_of, no_partitions
 from lakeaudit.evidence.protocol import (
     Batches,
     Clock,
@@ -102,7 +102,8 @@ def list_tables(
             for each in pool.map(partial(_parts, source, clients, source_id), partitioned)
             for part in each
         ]
-    identity = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
+    counts = f"{count(len(databases))} databases, {count(len(read.tables))} tables"
+    identity = f"{counts}, {digest_of(read.tables)}"
     cut = SnapshotWindow(start, clock(), source.margin or timedelta(0))
     info = SourceInfo(source_id, "metastore", source.kind, source.name, identity, cut, len(read.tables))
     return Pointers(info, tuple(read.tables), tuple(parts), tuple(read.holes), hive=read.hive)

@@ -79,7 +79,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         info=_info(
             source_id,
             tables,
-            states,
+            readings.tables,
             SnapshotWindow(begun, clock()) if ctx.live else SnapshotWindow(ctx.as_of, ctx.as_of),
         ),
         rows=(*readings.kept, readings.late),
@@ -242,8 +242,11 @@ def _evidence_gaps(reading: Reading, source: str, ctx: Context) -> list[Evidence
 
 
 def _info(
-    source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: SnapshotWindow
+    source: str, tables: Sequence[Table], readings: Iterable[Reading], cut: SnapshotWindow
 ) -> SourceInfo:
-    identity = identity_of(f"{name}@{state.version}" for name, state in states.items())
+    plans = ((reading.listed.name, reading.plan) for reading in readings)
+    identity = identity_of(
+        f"{name}@{plan.newest} {plan.digest()}" if plan else f"{name}@None" for name, plan in plans
+    )
     location = tables[0].location.uri if len(tables) == 1 else f"{len(tables)} tables"
     return SourceInfo(source, "manifest", "delta", location, identity, cut)

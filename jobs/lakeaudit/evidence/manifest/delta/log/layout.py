@@ -6,6 +6,7 @@ versions, they are witnesses, see `lineage`. The counts of a version checksum (`
 see `checksums`.
 """
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -125,6 +126,18 @@ class Plan:
     @property
     def base_version(self) -> int:
         return self.base.version if self.base else FROM_THE_START
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the versions, names, sizes and times of these files."""
+        files = (
+            [(part.name, part.size, micros(part.modified_at)) for part in self.base.parts]
+            if self.base
+            else []
+        )
+        digest = hashlib.sha256(repr(files).encode(errors="replace"))
+        for numbers in (self.commits.firsts, self.commits.begins, self.commits.sizes, self.commits.times):
+            digest.update(np.ascontiguousarray(numbers, dtype="<i8").tobytes())
+        return f"sha256:{digest.hexdigest()}"
 
 
 def parse(folder: Location, files: Iterable[File]) -> Log:

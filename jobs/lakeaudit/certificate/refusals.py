@@ -1,24 +1,15 @@
-"""Certifies that an audit judged everything and that nothing is lost, and lists the evidence. Pure.
+"""Finds the reasons against a certificate of an audit, one line each. Pure."""
 
-If there are reasons against a certificate, the reasons are returned instead, one line each. The `digest` is the
-SHA-256 of all other fields as JSON with sorted keys and no spaces, so that a stored certificate can be checked.
-"""
-
-import hashlib
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from lakeaudit import formatting, judged
+from lakeaudit.json_documents import CertificateTable
 from lakeaudit.kinds import OPEN_OUTCOMES, axis_words
 
 Row = Mapping[str, Any]
-FORMAT = 1
 _EXPECTED = "expected ("
-_COUNTS = ("files", "bytes", "consistent", "ignored", "out_of_window", "moved_on")
-_SOURCE = ("role", "kind", "location", "identity", "cut_from", "cut_to", "rows", "rejected")
 
 
 @dataclass(frozen=True)
@@ -33,6 +24,11 @@ class CertificateBasis:
         tables: every table that the lake file names.
         exclusions: settings of the lake file that exclude files, as they are written there.
         lost_states: tables with a state that is lost, or older than an audited one, ignored or not.
+        table_states: the states of the tables that the run read.
+        open_severities: number of pending and open discrepancies by severity, accepted or not.
+        rules: version of the rules.
+        lake_file: digest of the lake file.
+        has_live_checks: the run may have asked storage about single files.
     """
 
     run: Row
@@ -41,6 +37,11 @@ class CertificateBasis:
     tables: Collection[str]
     exclusions: Mapping[str, Any] = field(default_factory=dict)
     lost_states: Collection[str] = ()
+    table_states: Sequence[CertificateTable] = ()
+    open_severities: Mapping[str, int] = field(default_factory=dict)
+    rules: str = ""
+    lake_file: str = ""
+    has_live_checks: bool = True
 
 
 def refusals(basis: CertificateBasis) -> list[str]:
@@ -66,7 +67,7 @@ def _of_tables(basis: CertificateBasis) -> Iterator[str]:
     for name in sorted(set(basis.tables) - covered):
         yield f"{name}: the audit did not check this table"
     for row in basis.coverage:
-        if not _is_expected(row):
+        if not is_expected(row):
             yield from (f"{row['table_name']}: {axis_words(row['axis'])}: {why}" for why in _undecided(row))
     for name in sorted(basis.lost_states):
         yield f"{name}: a version of the table is lost, so the audit may have read an older version"
@@ -104,68 +105,6 @@ def _of_findings(basis: CertificateBasis) -> Iterator[str]:
         yield f"{about}: {formatting.count(number)} pending or open {noun} of kind {kind}"
 
 
-def _is_expected(row: Row) -> bool:
+def is_expected(row: Row) -> bool:
+    """Return whether the lake file expects that the evidence of this row of coverage cannot be read."""
     return row["status"] == "partial" and str(row["reason"] or "").startswith(_EXPECTED)
-
-
-def certificate(basis: CertificateBasis, now: datetime, version: str) -> dict[str, Any]:
-    """Return the certificate of an audit without refusals."""
-    run = basis.run
-    evidence = [{name: _plain(source[name]) for name in _SOURCE} for source in run["sources"] or ()]
-    content = [row for row in basis.coverage if row["axis"] == "content" and not _is_expected(row)]
-    stated = {
-        "format": FORMAT,
-        "lake": run["lake"],
-        "run_id": run["run_id"],
-        "as_of": _plain(run["as_of"]),
-        "made_at": _plain(now),
-        "version": version,
-        "evidence": evidence,
-        "evidence_digest": _digest(evidence),
-        "through": _plain(_through(content)),
-        "tables": len(content),
-        "files_agreed": sum(row["consistent"] or 0 for row in content),
-        "files": sum(row["files"] or 0 for row in content),
-        "files_too_young": sum(map(judged.files_young, content)),
-        "bytes": sum(row["bytes"] or 0 for row in content),
-        "coverage": [_covered(row) for row in basis.coverage],
-        "exclusions": {
-            **basis.exclusions,
-            "out_of_window": _left_out(content, "out_of_window"),
-            "ignored": _left_out(basis.coverage, "ignored"),
-            "expected": {row["table_name"]: row["reason"] for row in basis.coverage if _is_expected(row)},
-        },
-    }
-    return stated | {"digest": _digest(stated)}
-
-
-def _through(content: Sequence[Row]) -> datetime | None:
-    """Return the time up to which the certificate holds: the oldest storage snapshot of the content checks."""
-    return min((row["storage_cut_from"] for row in content if row["storage_cut_from"]), default=None)
-
-
-def _covered(row: Row) -> dict[str, Any]:
-    named = {
-        "table": row["table_name"],
-        "axis": row["axis"],
-        "status": row["status"],
-        "reason": row["reason"] or "",
-    }
-    cuts = {name: _plain(row[name]) for name in ("table_version", "storage_cut_from", "storage_cut_to")}
-    return named | {name: row[name] or 0 for name in _COUNTS} | {"findings": row["findings"] or 0} | cuts
-
-
-def _left_out(coverage: Sequence[Row], outcome: str) -> dict[str, int]:
-    counts = {f"{row['table_name']}: {row['axis']}": row[outcome] for row in coverage}
-    return {name: files for name, files in counts.items() if files}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return value
-
-
-def _digest(stated: object) -> str:
-    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()}"

@@ -1,0 +1,1 @@
+"""Certificates of audits: their content, their signatures, and their verification."""
