@@ -107,6 +107,7 @@ class EventQueue:
         self._clock = clock
         self._pool = ThreadPoolExecutor(PARALLEL, "queue")
         self._foreign: OrderedDict[str, None] = OrderedDict()
+        self._hidden_at: dict[str, float] = {}
         self._missing = MissingMessages(clock)
         self._has_dead_letters = self.state().attributes.most_receives is not None
 
@@ -179,6 +180,7 @@ class EventQueue:
             return 1
         if not parsed.is_foreign:
             messages.append(Message(delivery.id, delivery.receipt, parsed, delivery.age))
+            self._hidden_at[delivery.receipt] = self._clock()
         elif self._set_aside(delivery):
             foreign += parsed.unknown[:1]
         return 1 + len(parsed.events) + len(parsed.unknown)
@@ -197,7 +199,10 @@ class EventQueue:
 
     @contextmanager
     def hidden(self, messages: Sequence[Message]) -> Iterator[None]:
-        """Keep messages hidden from other receivers until the block ends, however long it takes."""
+        """Keep messages hidden from other receivers until the block ends, however long it takes.
+
+        Messages that stay undecided belong into the next block, too.
+        """
         end = Event()
         receipts = [message.receipt for message in messages]
         thread = Thread(target=self._keep_hidden, args=(receipts, end), name="hidden messages", daemon=True)
@@ -209,10 +214,18 @@ class EventQueue:
             thread.join()
 
     def _keep_hidden(self, receipts: Sequence[str], end: Event) -> None:
-        """Renew; a renewal that fails is tried again soon, and at worst SQS delivers the messages again."""
-        while not end.wait(HIDDEN / 3):
-            with suppress(AuditError):
-                self._queue.hide(receipts, HIDDEN)
+        """Renew in time; a renewal that fails is tried again soon, and at worst SQS delivers the messages again."""
+        is_first = True
+        while is_first or not end.wait(HIDDEN / 30):
+            is_first = False
+            before = self._clock() - HIDDEN / 3
+            due = [each for each in receipts if self._hidden_at.get(each, before) <= before]
+            for group in _tens(due):
+                with suppress(AuditError):
+                    self._queue.hide(group, HIDDEN)
+                    self._hidden_at.update(dict.fromkeys(group, self._clock()))
+                if end.is_set():
+                    return
 
     def delete(self, messages: Sequence[Message]) -> None:
         """Delete messages whose events are decided; those that SQS does not delete are delivered again.
@@ -220,17 +233,27 @@ class EventQueue:
         Raises:
             CannotAudit: a request failed.
         """
-        groups = [messages[start : start + AT_ONCE] for start in range(0, len(messages), AT_ONCE)]
-        failures = sum(self._pool.map(self._delete_group, groups))
+        receipts = [message.receipt for message in messages]
+        failures = sum(self._pool.map(self._queue.delete, _tens(receipts)))
         self._missing.delete(len(messages) - failures)
-
-    def _delete_group(self, messages: Sequence[Message]) -> int:
-        return self._queue.delete([message.receipt for message in messages])
+        self._forget(receipts)
 
     def release(self, messages: Sequence[Message]) -> None:
         """Show messages again at once, for the next process; at worst they are shown after `HIDDEN` seconds."""
+        receipts = [message.receipt for message in messages]
         with suppress(AuditError):
-            self._queue.hide([message.receipt for message in messages], 0)
+            self._queue.hide(receipts, 0)
+        self._forget(receipts)
+
+    def _forget(self, receipts: Sequence[str]) -> None:
+        for receipt in receipts:
+            self._hidden_at.pop(receipt, None)
+
+
+def _tens(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the receipts in groups for one request each."""
+    for start in range(0, len(receipts), AT_ONCE):
+        yield receipts[start : start + AT_ONCE]
 
 
 def _is_of_doctor(parsed: ParsedMessage, age: timedelta | None) -> bool:

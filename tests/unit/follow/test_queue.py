@@ -74,8 +74,9 @@ def test_many_messages_are_received_in_bounded_batches(
         assert len(batch) <= 20 + PARALLEL * AT_ONCE
         found += [event.key for message in batch for event in message.parsed.events]
         events.delete(batch)
-    assert {*found} == {f"{number:03d}" for number in range(60)}  # some may come twice
-    assert events.state().attributes.messages == 0
+    assert {*found} == {
+        f"{number:03d}" for number in range(60)
+    }  # moto may deliver some twice to parallel requests
 
 
 def test_a_body_of_256_kilobytes(s3: Endpoint, url: str, events: EventQueue) -> None:
@@ -89,12 +90,17 @@ def test_a_body_of_256_kilobytes(s3: Endpoint, url: str, events: EventQueue) -> 
 def test_messages_stay_hidden_while_they_are_decided(
     s3: Endpoint, url: str, events: EventQueue, patched: pytest.MonkeyPatch
 ) -> None:
-    patched.setattr(queue_module, "HIDDEN", 1)
+    patched.setattr(queue_module, "HIDDEN", 2)
     send(s3, url, [body("a")])
-    batch = events.collect(timedelta(seconds=1), IDLE)
-    with events.hidden(batch.messages):
-        time.sleep(2)
-        assert keys(events) == []
+    batch = events.collect(timedelta(seconds=1), IDLE)  # hidden for 3 seconds
+    for seconds in (
+        0.8,
+        0.8,
+        2,
+    ):  # in several rounds of which the first two end before a renewal inside of them
+        with events.hidden(batch.messages):
+            time.sleep(seconds)
+    assert keys(events) == []
     assert not any(thread.name == "hidden messages" for thread in threading.enumerate())
     time.sleep(1)
     assert keys(events) == ["a"]
