@@ -16,9 +16,11 @@ from lakeaudit.certificate.signing_keys import KEY_VARIABLE, SigningKey
 from lakeaudit.certificate.verification import Keys
 from lakeaudit.commands import verify_certificate
 from lakeaudit.commands.certificate_keys import key_to_sign
+from lakeaudit.documents import document_schema
 from lakeaudit.keys import Location
 from tests.builders import results as built
 from tests.builders.certificates import payload_of, private_pem, public_pem, write_key
+from tests.builders.schema_files import validator
 
 Captured = pytest.CaptureFixture[str]
 
@@ -74,6 +76,7 @@ def test_a_signed_certificate_states_tables_evidence_rules_and_tallies(issued: I
         [], "the source has no checksum; `identity` names the version that was read",
     )  # fmt: skip
     assert content["rules"].startswith("sha256:")
+    validator(document_schema("certificate")).validate(stated)
     envelope = json.loads(issued.file.read_bytes())
     assert [each["keyid"] for each in envelope["signatures"]] == [issued.key.public.id]
     assert (issued.folder / "certificate.json.pub").read_bytes() == issued.key.public.pem()
