@@ -116,6 +116,25 @@ def with_lost_coverage(
     return replace(judgement, findings=findings, observations=[*judgement.observations, *observed])
 
 
+def lost_in_scope(
+    lost: Collection[str], judgement: Judgement, names: Collection[str], lake: Lake
+) -> set[str]:
+    """Return the tables with lost coverage that concern a run: of an audit of some tables those it cannot judge either.
+
+    An audit of the whole lake is concerned by all of them, also by tables that discovery does not find.
+
+    Args:
+        lost: the tables whose lost coverage is open.
+        judgement: the coverage of the run.
+        names: the tables that the run audits.
+        lake: the lake with its tables.
+    """
+    if {table.name for table in lake.tables} <= set(names):
+        return set(lost)
+    blind = {row["table_name"] for row in unjudged(judgement.coverage_rows, judgement.requested_reasons)}
+    return blind & set(lost) & set(names)
+
+
 def _tables_with_lost_states(judgement: Judgement, evidence: Evidence) -> set[str]:
     """Return the tables that have a finding of severity error or worse about a lost state of their own."""
     kinds = duck.literals((*STATE_LOST, *STATE_LOST_FROM_ERROR))

@@ -63,7 +63,7 @@ def conclude(
 ) -> Outcome:
     """Summarise the run after its findings and the ledger are published.
 
-    `coverage_lost` is the number of tables of the lake whose lost coverage is open.
+    `coverage_lost` is the number of tables in the run's scope whose lost coverage is open.
     """
     of_tables = [row for row in judgement.coverage_rows if row["table_name"] not in judgement.watched]
     status, tables = _status(judgement), _tables(of_tables)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.audit.collapsed_locations import with_collapsed
 from lakeaudit.audit.judge import Judgement, judge, without_tables
 from lakeaudit.audit.lake_tables import put_tables
-from lakeaudit.audit.lost_coverage import with_lost_coverage
+from lakeaudit.audit.lost_coverage import lost_in_scope, with_lost_coverage
 from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.audit.outcome import Outcome, conclude, recent_commits
 from lakeaudit.audit.plan import AuditPlan, Options, audit_context, in_partitions, in_scope, plan_audit
@@ -379,6 +379,7 @@ class _Run:
             self.writer.put("verified", verified, run_id)
             standing = self.ledger.standing(setup.context.now)
             lost = tables_with_lost_coverage(self.past.again(), setup.context.now)
+            lost = lost_in_scope(lost, judgement, setup.plan.names, setup.plan.lake)
             outcome = conclude(
                 setup.con,
                 observed,
@@ -388,7 +389,7 @@ class _Run:
                 setup.stamp,
                 setup.context.now,
                 setup.clock(),
-                coverage_lost=lost,
+                coverage_lost=len(lost),
             )
             self.writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))

@@ -131,7 +131,7 @@ def _send_heartbeat(lake: Lake, clients: Clients, now: datetime) -> tuple[str, .
             return ()
         lost = tables_with_lost_coverage(results, now)
         if lost:
-            return (f"no heartbeat was sent, because coverage is lost in {number(lost, 'table')}",)
+            return (f"no heartbeat was sent, because coverage is lost in {number(len(lost), 'table')}",)
         ping(lake.heartbeat_url_env, os.environ)
     except (CannotDeliver, AuditError) as error:
         return (f"heartbeat not sent: {error}",)

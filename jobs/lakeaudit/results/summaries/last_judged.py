@@ -102,11 +102,13 @@ def known_lost(results: Results) -> dict[str, LastJudged]:
     }
 
 
-def tables_with_lost_coverage(results: Results, now: datetime) -> int:
-    """Count the tables whose lost coverage has a severity above info and nobody has accepted.
+def tables_with_lost_coverage(results: Results, now: datetime) -> set[str]:
+    """Return the tables whose lost coverage has a severity above info and nobody has accepted.
 
     Raises:
         CannotAudit: the results cannot be read.
     """
     condition = pressing(now) & (pc.field("kind") == COVERAGE_LOST) & (pc.field("severity") != "info")
-    return sum(batch.num_rows for batch in results.batches("discrepancies", condition, ("table_name",)))
+    return {
+        row["table_name"] for row in rows_of(results.batches("discrepancies", condition, ("table_name",)))
+    }
