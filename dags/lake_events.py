@@ -9,6 +9,9 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 
 from lake_files import LakeFile
 from lake_gate import table_asset
+from lake_links import links
+from lake_outcomes import AUDIT
+from lake_pages import pages_of
 from lake_steps import AUDIT_FIELDS, audit_outcome
 
 EVENTS = "events"
@@ -21,10 +24,17 @@ class LakeEvents(BaseOperator):
     def __init__(self, *, lake: LakeFile, **options: Any) -> None:
         super().__init__(task_id=EVENTS, outlets=_outlets(lake), **options)
         self.lake = lake
+        self.pages: dict[str, str] = {}
+
+    @property
+    def operator_extra_links(self) -> Any:
+        """Return the links to the dashboard."""
+        return links(getattr(self, "lake", None), of_audit=False)
 
     def execute(self, context: Any) -> None:
         """Add the events."""
         outcome = audit_outcome(context["ti"])
+        self.pages = pages_of(self.lake, AUDIT, {}, outcome)
         for asset in self.outlets:
             events = context["outlet_events"][asset]
             if isinstance(asset, AssetAlias):

@@ -73,6 +73,8 @@ class LakeFile:
     """Platform on which its commands run; None: spark-submit."""
     place: str | None = None
     """Location of the results as the file names it, with variables."""
+    dashboard: str | None = None
+    """Address of the dashboard (`dashboard_url`); None: there is none, or it contains variables."""
     rivals: tuple[str, ...] = ()
     """Names of other lake files with the same results and without the same pool."""
 
@@ -172,6 +174,7 @@ def _understood(path: Path, content: object) -> LakeFile:
         results=_literal(_place_of(top.get("results"))),
         place=_normal(_place_of(top.get("results"))),
         s3=_mapping(top.get("s3") or {}, "s3"),
+        dashboard=_web_address(top.get("dashboard_url")),
         **settings,
     )
 
@@ -286,6 +289,12 @@ def _place_of(results: object) -> object:
 
 def _literal(value: object) -> str | None:
     return value.rstrip("/") if isinstance(value, str) and "${" not in value else None
+
+
+def _web_address(value: object) -> str | None:
+    """Return an address that a browser can open; other values are reported by `doctor`."""
+    literal = _literal(value)
+    return literal if literal and re.match(r"\s*https?://[^/]", literal) else None
 
 
 def _normal(place: object) -> str | None:

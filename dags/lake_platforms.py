@@ -9,9 +9,11 @@ from airflow.sdk import BaseOperator
 from lake_airflow import AirflowFailException, has_durable
 from lake_check import write_s3
 from lake_files import LakeFile
-from lake_outcomes import Step
+from lake_links import links
+from lake_outcomes import AUDIT, Step
+from lake_pages import pages_of
 from lake_run_on import PLATFORMS, Job
-from lake_steps import LakeStep, LakeTask, first_line, job_name, words_before
+from lake_steps import LakeStep, LakeTask, first_line, job_name, status_place, words_before
 
 
 def lake_step(*, lake: LakeFile, step: Step, **options: Any) -> BaseOperator:
@@ -28,7 +30,8 @@ def lake_step(*, lake: LakeFile, step: Step, **options: Any) -> BaseOperator:
         name: value for name, value in platform.fixed.items() if name != "durable" or has_durable(operator)
     }
     given = {name: value for name, value in lake.run_on.arguments.items() if name not in platform.needs}
-    task = new_class("LakePlatformStep", (LakePlatformTask, operator))(
+    task_class = new_class("LakePlatformStep", (LakePlatformTask, operator), exec_body=_with_links(operator))
+    task = task_class(
         **{**fixed, **given},
         task_id=step.name,
         doc=f"lakeaudit {step.name} {step.does}",
@@ -37,6 +40,18 @@ def lake_step(*, lake: LakeFile, step: Step, **options: Any) -> BaseOperator:
     )
     task.lake, task.step = lake, step
     return task
+
+
+def _with_links(operator: Any) -> Any:
+    """Return what adds the links to the dashboard to those of the operator."""
+
+    def operator_extra_links(task: Any) -> Any:
+        own = operator.operator_extra_links
+        own = own.__get__(task) if isinstance(own, property) else own
+        step = getattr(task, "step", None)
+        return (*own, *links(getattr(task, "lake", None), of_audit=step is AUDIT))
+
+    return lambda body: body.update(operator_extra_links=property(operator_extra_links))
 
 
 def _operator(kind: str) -> type:
@@ -75,8 +90,28 @@ class LakePlatformTask(LakeTask):
         )
         for name, value in PLATFORMS[on.kind].render(on, job).items():
             setattr(self, name, value)
-        try:
-            super(LakeTask, self).execute(context)  # type: ignore[misc]  # the operator is the next base class
-        except Exception as error:  # noqa: BLE001 - each platform has its own errors; the status file decides
-            return first_line(error)
-        return None
+        return _failure(super(LakeTask, self).execute, context)  # type: ignore[misc]  # the operator is the next base
+
+    def resume_execution(self, next_method: str, next_kwargs: Any, context: Any) -> Any:
+        """Continue when the trigger has seen the end of the job, and judge its status file."""
+        if next_method == "execute":  # EMR Serverless: only its application has started
+            return self.execute(context)
+        self.pages = pages_of(self.lake, self.step, context["params"], None)
+        resume = super(LakeTask, self).resume_execution  # type: ignore[misc]
+        failure = _failure(resume, next_method, next_kwargs, context)
+        with status_place(self.lake, context) as place:
+            return self.judged(context, place, failure)
+
+    def _place_of_commands(self) -> str:
+        on = self.lake.run_on
+        place = (on and on.lake_file) or f"{(self.lake.status or '').rstrip('/')}/{self.lake.path.name}"
+        return f"Commands of this task can name the lake file {place}, where its place can be read"
+
+
+def _failure(run: Any, *arguments: Any) -> str | None:
+    """Return the error of an operator, None if it succeeded; one that waits for its trigger goes on to wait."""
+    try:
+        run(*arguments)
+    except Exception as error:  # noqa: BLE001 - each platform has its own errors; the status file decides
+        return first_line(error)
+    return None

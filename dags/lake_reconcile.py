@@ -18,6 +18,7 @@ from lake_events import discrepancies
 from lake_fail_on import FAILED
 from lake_files import ON_DISCREPANCIES, PREFIX, BrokenFile, LakeFile, lake_files
 from lake_outcomes import APPLY, AUDIT, PLAN
+from lake_pages import address
 from lake_platforms import lake_step
 from lake_steps import APPROVAL, CHECKOUT
 
@@ -32,8 +33,10 @@ BODY = """\
 {% for action, number in plan['actions'].items() %}| `{{ action }}` | {{ number }} |
 {% endfor %}
 The plan is `{{ plan['plan'] }}`; the log of the task `plan` lists its first steps. It expires 24 hours after it was
-made. `lakeaudit reconcile undo {{ plan['plan'] }}` reverses its steps.
+made. `lakeaudit reconcile undo {{ plan['plan'] }}` reverses its steps
+{%- if '://' not in plan['plan'] %}, on the worker of the task `plan`{% endif %}.
 """
+PAGE = "\n[The plan in the dashboard]({address}plan={{{{ plan['plan_id'] | urlencode | replace('/', '%2F') }}}})\n"
 DOC = """\
 Plans repairs of the open discrepancies of `{file}`, waits for a person's approval, applies the plan, and audits again:
 only an audit resolves discrepancies. docs/reconcile.md describes the steps of a plan.
@@ -59,12 +62,17 @@ def reconcile_dag(lake: LakeFile) -> DAG:
     ) as dag:
         plan = lake_step(lake=lake, step=PLAN)
         approve = ApprovalOperator(
-            task_id=APPROVAL, subject=SUBJECT.format(lake=lake.lake), body=BODY, retries=0
+            task_id=APPROVAL, subject=SUBJECT.format(lake=lake.lake), body=_body(lake), retries=0
         )
         # findings that the plan leaves are the matter of the audit DAG
         audit = lake_step(lake=replace(lake, fail_on=(FAILED,)), step=AUDIT)
         plan >> approve >> lake_step(lake=lake, step=APPLY) >> audit
     return dag
+
+
+def _body(lake: LakeFile) -> str:
+    page = address(lake, "plans", plan="").removesuffix("plan=")
+    return f"{BODY}{PAGE.format(address=page)}" if page else BODY
 
 
 def _dag_id(lake: LakeFile) -> str:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ from lake_airflow import (
 )
 from lake_check import read_s3
 from lake_files import LakeFile
+from lake_links import links
 from lake_outcomes import (
     APPLY,
     AUDIT,
@@ -42,6 +44,7 @@ from lake_outcomes import (
     judge,
     table_events,
 )
+from lake_pages import PAGE, pages_of
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
@@ -89,19 +92,33 @@ class LakeTask:
     lake: LakeFile
     step: Step
     log: Any
+    pages: Mapping[str, str] = {}
+    """Addresses in the dashboard by the names of the links."""
 
     def execute(self, context: Any) -> dict[str, Any] | None:
         """Run the command, wait, and end as the status file requires; the outcome goes to XCom."""
         ti = context["ti"]
+        self.pages = pages_of(self.lake, self.step, context["params"], None)
         if self.step is REPORT:
             audit_outcome(ti)
         self._prepare()
-        with _status_place(self.lake, context) as place:
+        with status_place(self.lake, context) as place:
             failure = self._run(context, self._arguments(context, place)[1:])
-            status = _read(place, self.lake)
+            return self.judged(context, place, failure)
+
+    def judged(self, context: Any, place: str, failure: str | None) -> dict[str, Any] | None:
+        """End the task as its status file and the error of the process require."""
+        ti, status = context["ti"], _read(place, self.lake)
         last_try = ti.try_number > ti.max_tries
         verdict = judge(self.step, status, failure, self.lake.fail_on, last_try=last_try)
-        return self._end(verdict, self._outcome(status or {}), ti)
+        outcome = self._outcome(status or {})
+        self.pages = pages_of(self.lake, self.step, context["params"], outcome)
+        self.log.info("%s", self._place_of_commands())
+        return self._end(verdict, outcome, ti)
+
+    def _place_of_commands(self) -> str:
+        """Return where the commands in the log can be run: they name the lake file as the process knew it."""
+        return f"Run commands of this log on {gethostname()}, where the lake file is {self.lake.path}"
 
     def _prepare(self) -> None:
         """Check the settings of Airflow."""
@@ -115,8 +132,11 @@ class LakeTask:
         if verdict.action == "fail" and outcome is not None:
             ti.xcom_push(key="return_value", value=outcome)  # a task that fails returns nothing
         if (error := ERRORS.get(verdict.action)) is not None:
-            raise error(verdict.words)
+            page = self.pages.get(PAGE)
+            raise error(f"{verdict.words}; page: {page}" if page else verdict.words)
         self.log.info("%s", verdict.words)
+        for name, address in self.pages.items():
+            self.log.info("%s: %s", name, address)
         if note := verdict.note or (self.lake.pool_note if self.step is DOCTOR else ""):
             self.log.warning("%s", note)
             ti.xcom_push(key=NOTE, value=note)
@@ -158,8 +178,14 @@ class LakeStep(LakeTask, SparkSubmitOperator):
         )
         self.lake = lake
         self.step = step
+        self.pages = {}
         self.on_cluster = False
         self.process: SubprocessHook | None = None
+
+    @property
+    def operator_extra_links(self) -> Any:
+        """Return the links to the dashboard."""
+        return links(getattr(self, "lake", None), of_audit=getattr(self, "step", None) is AUDIT)
 
     def on_kill(self) -> None:
         """End the command."""
@@ -253,7 +279,7 @@ def _program(step: Step) -> tuple[str, ...]:
 
 
 @contextmanager
-def _status_place(lake: LakeFile, context: Any) -> Iterator[str]:
+def status_place(lake: LakeFile, context: Any) -> Iterator[str]:
     """Yield the path of a status file for this try only, so that an older file is not read."""
     ti = context["ti"]
     if lake.status is None:

@@ -199,7 +199,7 @@ class Empty(TypedDict):
 
 
 class LineageJob(TypedDict):
-    """The job of an event: audits of one lake."""
+    """The job of an event: audits of one lake, or of one of its tables."""
 
     namespace: str
     name: str
@@ -264,10 +264,31 @@ class AuditFacet(Facet):
     page: str | None
 
 
+class ParentRun(TypedDict):
+    """The run of an audit, as the parent of the runs of its tables."""
+
+    runId: str
+
+
+class ParentJob(TypedDict):
+    """The job of an audit, as the parent of the jobs of its tables."""
+
+    namespace: str
+    name: str
+
+
+class ParentFacet(Facet):
+    """The audit to which the run of a table belongs."""
+
+    run: ParentRun
+    job: ParentJob
+
+
 class RunFacets(TypedDict):
     """What an event states about its run."""
 
     lakeaudit: AuditFacet
+    parent: NotRequired[ParentFacet]
 
 
 class LineageRun(TypedDict):
@@ -278,7 +299,7 @@ class LineageRun(TypedDict):
 
 
 class LineageEvent(TypedDict):
-    """The body of a request to `openlineage_url_env`: a published audit."""
+    """The body of a request to `openlineage_url_env`: a published audit, or one of its tables."""
 
     eventType: Literal["START", "COMPLETE"]
     eventTime: str

@@ -33,6 +33,48 @@ from botocore.session import get_session
 from botocore.validate import ParamValidator
 import lake_audit
 
+import lake_steps
+from airflow.sdk.exceptions import TaskDeferred
+
+class Ti:
+    dag_id, run_id, task_id, try_number, max_tries = "d", "r", "audit", 1, 2
+    def xcom_push(self, **more): self.pushed = more
+
+def resumed(task, event):
+    "What a task does after its trigger has fired: the status file decides."
+    context = {"ti": Ti(), "params": {}, "dag_run": None}
+    good = {"exit_code": 0, "status": "complete", "run_id": "r1", "answers": {}}
+    lake_steps.read_s3 = lambda place, s3: json.dumps(good)
+    assert task.resume_execution("execute_complete", {"event": event}, context)["run_id"] == "r1"
+    assert task.pages == {"Dashboard": "https://lake.example/runs?lake=shop&run=r1"}
+    lake_steps.read_s3 = lambda place, s3: json.dumps({"exit_code": 14, "verdict": "not written", "retry": False})
+    for method, kwargs in (("execute_complete", {"event": event}), ("__fail__", {"error": "Trigger timeout"})):
+        try:
+            task.resume_execution(method, kwargs, context)
+        except Exception as error:
+            assert str(error).startswith("audit ended with exit code 14: not written"), error
+            assert str(error).endswith("page: https://lake.example/?lake=shop"), error
+        else:
+            raise SystemExit("a failed audit is green")
+
+def deferred(task, operator):
+    "A task that waits for its trigger is not judged."
+    def wait(self, context): raise TaskDeferred(trigger=None, method_name="execute_complete")
+    operator.execute = wait
+    try:
+        task._run({}, [])
+    except TaskDeferred:
+        return
+    raise SystemExit("it does not wait")
+
+JSON = json.dumps({"life_cycle_state": "TERMINATED", "state_message": "", "result_state": "SUCCESS"})
+EVENTS = {
+    "emr": {"status": "success", "value": ["s-1"]},
+    "emr_serverless": {"status": "success", "job_details": {"job_id": "j", "application_id": "a"}},
+    "databricks": {"run_id": 1, "run_page_url": "x", "run_state": JSON, "errors": []},
+    "dataproc": {"job_state": "DONE", "job_id": "j", "job": {}},
+}
+
 def sent(kind):
     task = getattr(lake_audit, f"lake_audit_{kind}").get_task("audit")
     operator = type(task).__bases__[1]
@@ -41,6 +83,10 @@ def sent(kind):
     def refuse(self, context): raise RuntimeError("no such cluster\\nand more")
     operator.execute = refuse
     assert task._run({}, []) == "no such cluster"
+    deferred(task, operator)
+    assert [link.name for link in task.operator_extra_links][-2:] == ["Dashboard", "Table"]
+    if kind in EVENTS:
+        resumed(task, EVENTS[kind])
     operator.execute = lambda self, context: None
     task._run({}, ["--run-id", "r1", "--status-file", "s3://st/1.json"])
     return task
@@ -52,26 +98,27 @@ def aws(service, operation, request):
     return request
 
 def emr(task):
-    assert task.wait_for_completion and not task.deferrable
+    assert task.deferrable
     return aws("emr", "AddJobFlowSteps", {"JobFlowId": task.job_flow_id, "Steps": task.steps})
 
 def emr_serverless(task):
-    assert task.wait_for_completion and not task.deferrable
+    assert task.wait_for_completion and task.deferrable
     request = {"applicationId": task.application_id, "executionRoleArn": task.execution_role_arn, "clientToken": "t"}
     return aws("emr-serverless", "StartJobRun", {**request, "jobDriver": task.job_driver})
 
 def databricks(task):
-    assert task.wait_for_termination and not task.deferrable
+    assert task.wait_for_termination and task.deferrable
     return {name: value for name, value in task._get_named_json_parameters().items() if value is not None}
 
 def dataproc(task):
     from google.cloud.dataproc_v1 import Job
-    assert not task.asynchronous and not task.deferrable
+    assert not task.asynchronous and task.deferrable
     job = Job(task.job)
     return {"region": task.region, "cluster": job.placement.cluster_name, "args": list(job.pyspark_job.args),
             "program": job.pyspark_job.main_python_file_uri, "properties": dict(job.pyspark_job.properties)}
 
 def kubernetes(task):
+    assert task.deferrable
     type(task.hook).is_in_cluster = False  # there is no cluster
     (container,) = task.build_pod_request_obj().spec.containers
     return {"image": container.image, "command": container.command, "args": container.args}
@@ -119,7 +166,7 @@ def conf(folder: Path) -> Path:
         places = PLACE_IN_IMAGE if in_image else PLACES
         run_on = f"run_on: {{kind: {kind}, {places}, arguments: {arguments}}}"
         (folder / f"{kind}.yaml").write_text(
-            f"lake: shop\nairflow: {{status: s3://st/, {settings}{run_on}}}\n"
+            f"lake: shop\ndashboard_url: https://lake.example\nairflow: {{status: s3://st/, {settings}{run_on}}}\n"
         )
     return folder
 

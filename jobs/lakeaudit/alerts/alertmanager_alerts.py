@@ -90,6 +90,8 @@ def _alert(
     is_whole = row["kind"] in (*OF_AUDIT, TEST)
     summary = named if is_whole else f"{count(number)} {of.kind.replace('_', ' ')}{where}"
     description = row["message"] if is_whole else _description(row, same, of, is_over=not number)
+    if now.footer and now.lake_file in description:
+        description += f"\n{now.footer}"
     alert: PostedAlert = {
         "labels": labels,
         "annotations": {"summary": f"lakeaudit {now.lake}: {summary}", "description": description},

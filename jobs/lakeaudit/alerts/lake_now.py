@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 
 from lakeaudit.config import Alert
+from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.results.read import Row
 from lakeaudit.results.summaries.change_summary import KindsOpen, by_severity
 
@@ -35,6 +36,11 @@ class LakeNow:
     dashboard: str | None = None
     routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
     """The routes of each receiver."""
+
+    @property
+    def page(self) -> str | None:
+        """Return the address of the dashboard's page of the lake; None: there is no dashboard."""
+        return lake_address(self.dashboard, lake=self.lake) if self.dashboard else None
 
     @cached_property
     def by_severity(self) -> Mapping[str | None, Mapping[str, int]]:

@@ -145,7 +145,8 @@ Reach = Callable[[str], "Endpoint"]
 class Wording:
     """What a message about a run needs beside its changes.
 
-    `redact` leaves out keys and partition values; `dashboard` is the address of the dashboard, None: there is none.
+    `redact` leaves out keys and partition values; `dashboard` is the address of the dashboard, None: there is none;
+    `lake` is the name of the lake.
     """
 
     lake_file: str
@@ -153,14 +154,15 @@ class Wording:
     redact: bool = False
     reach: Reach | None = None
     dashboard: str | None = None
+    lake: str | None = None
 
     def page(self, notice: Notice) -> str | None:
         """Return the address of the dashboard's page about a notice."""
         if self.dashboard is None:
             return None
         if notice.kind in OF_AUDIT:
-            return run_address(self.dashboard, self.run_id)
-        return table_address(self.dashboard, notice.table)
+            return run_address(self.dashboard, self.run_id, lake=self.lake)
+        return table_address(self.dashboard, notice.table, lake=self.lake)
 
 
 def text(notice: Notice, wording: Wording) -> str:

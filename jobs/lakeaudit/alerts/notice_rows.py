@@ -84,7 +84,7 @@ def _row(
     redact = any(route.redact for route in context.routes(notice.receiver))
     notice = redacted(notice, keys=redact)
     reach, dashboard = context.clients.endpoint, context.lake.dashboard_url
-    wording = Wording(context.lake_file, run_id, redact, reach, dashboard)
+    wording = Wording(context.lake_file, run_id, redact, reach, dashboard, context.lake.name)
     about = notice.fingerprint(context.lake.name)
     return {
         "notice_id": digest(run_id, about, notice.kind, *filter(None, [part_of_id])),

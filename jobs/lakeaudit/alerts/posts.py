@@ -15,7 +15,6 @@ from lakeaudit.alerts.alertmanager_alerts import alerts_of
 from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TROUBLE, any_concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.alerts.lake_now import LakeNow
-from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.formatting import visible
 from lakeaudit.json_documents import PostedAlert
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
@@ -80,9 +79,7 @@ def alerts_post(rows: Sequence[Row], now: LakeNow) -> Post:
 
 def _post(title: str, body: str, rows: Sequence[Row], groups: Sequence[Sequence[Row]], now: LakeNow) -> Post:
     worst = groups[0][-1]
-    rest = (
-        lake_address(now.dashboard) if now.dashboard else f"lakeaudit discrepancies {operand(now.lake_file)}"
-    )
+    rest = now.page or f"lakeaudit discrepancies {operand(now.lake_file)}"
     over = _is_over(rows, now)
     return Post(title, body, worst["severity"], over, worst["fingerprint"], now.at, rest=rest)
 
@@ -137,7 +134,7 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
         f"Mass loss in {message_text.tame(row['table_name'] or '')}: {message_text.tame(content['reason'] or '')}"
         for row, content in stored if row["kind"] == MASS_LOSS
     ]  # fmt: skip
-    sections = storm_text.sections(kinds, now.lake_file, now.dashboard)
+    sections = storm_text.sections(kinds, now.lake_file, now.page)
     return title, [*of_audit, *(["\n".join(losses[:STORM])] if losses else []), *sections, *late]
 
 

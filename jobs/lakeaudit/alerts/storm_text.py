@@ -8,7 +8,6 @@ from datetime import datetime
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import repair_command
 from lakeaudit.alerts.message_text import MOST_SECTIONS, PLAN_LABEL, because, blind_words, ending_text, tame
-from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.formatting import amounts, count, number, second
 from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
@@ -171,12 +170,12 @@ def _more(groups: Sequence[Group], shown: int) -> str:
     return f" (and {count(rest)} more)" if rest else ""
 
 
-def sections(groups: Sequence[Group], lake_file: str, dashboard: str | None) -> list[str]:
-    """Return a section for each group, and one with the number of other groups and the address of the dashboard."""
+def sections(groups: Sequence[Group], lake_file: str, address: str | None) -> list[str]:
+    """Return a section for each group, and one with the number of other groups and the address of a page."""
     texts = ["\n".join(_section(group, lake_file)) for group in groups[:MOST_GROUPS]]
     left = groups[MOST_GROUPS:]
     more = f"... and {count(sum(group.total for group in left))} more discrepancies of other kinds and causes"
-    page = f"page: {lake_address(dashboard)}" if dashboard else ""
+    page = f"page: {address}" if address else ""
     return [*texts, *filter(None, ["\n".join(filter(None, (more if left else "", page)))])]
 
 

@@ -161,6 +161,7 @@ def report(
     """
     if certificate:
         return write_certificate(lake, None, output, status_file, in_results=in_results)
+    from lakeaudit.commands.command_place import place_of_commands
     from lakeaudit.commands.status import open_status, write_whole
     from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather, source_limits
@@ -172,7 +173,10 @@ def report(
         results = results_of(loaded)
         names = [table.name for table in loaded.tables]
         limits, run = source_limits(loaded), results.published(None)
-        page = gather(results, run, lake, now(), MAX_FINDINGS, names, limits=limits)
+        page = gather(
+            results, run, lake, now(), MAX_FINDINGS, names,
+            limits=limits, dashboard=loaded.dashboard_url, run_at=place_of_commands(lake),
+        )  # fmt: skip
         name = _output_name(loaded, "report.html", output, in_results)
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
         typer.echo(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post
 from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.notice_rows import AlertContext
+from lakeaudit.commands.command_place import absolute_lake_file
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.formatting import number
@@ -50,10 +51,8 @@ def try_routes(
 
 def _context(lake: Lake, lake_file: str, results: Results, clients: Clients, now: datetime) -> AlertContext:
     """Return the context of messages, whose commands name the lake file by its whole path and the machine."""
-    path, footer = lake_file, ""
-    if "://" not in lake_file:
-        path = str(Path(lake_file).absolute())
-        footer = f"Run commands on {gethostname()}, where the lake file has this path"
+    path, is_here = absolute_lake_file(lake_file), "://" not in lake_file
+    footer = f"Run commands on {gethostname()}, where the lake file has this path" if is_here else ""
     return AlertContext(lake, path, results, clients, os.environ, now, footer)
 
 
@@ -105,15 +104,19 @@ def after_audit(
 def _send_lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
     if lake.openlineage_url_env is None:
         return ()
-    from lakeaudit.alerts.lineage import event
+    from lakeaudit.alerts.lineage import events
 
     results = Results(lake.results, clients, lake.name)
+    places = {table.name: table.location for table in lake.tables}
+    sent, due = 0, []
     try:
-        lineage = event(results, {table.name: table.location for table in lake.tables}, lake.dashboard_url)
-        if lineage is not None:
-            post(lake.openlineage_url_env, os.environ, lineage)
-    except (CannotDeliver, AuditError) as error:
-        return (f"lineage not sent: {error}",)
+        due = events(results, places, lake.dashboard_url, of_tables=lake.openlineage_tables)
+        for event in due:
+            post(lake.openlineage_url_env, os.environ, event)
+            sent += 1
+    except (CannotDeliver, AuditError) as error:  # a collector that does not answer once is not asked again
+        part = f" ({sent} of {len(due)} events were sent)" if sent else ""
+        return (f"lineage not sent: {error}{part}",)
     return ()
 
 

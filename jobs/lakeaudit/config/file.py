@@ -409,6 +409,7 @@ class LakeFile(Block):
     dashboard_url: Url | None = None
     heartbeat_url_env: EnvName | None = None
     openlineage_url_env: EnvName | None = None
+    openlineage_tables: bool = False
     prometheus_textfile: Textfile | None = None
     airflow: Airflow | None = None
     gates: Literal["optional", "required"] = "optional"

@@ -280,6 +280,7 @@ class Lake(Block):
     """The address at which people open the dashboard."""
     heartbeat_url_env: str | None = None
     openlineage_url_env: str | None = None
+    openlineage_tables: bool = False
     prometheus_textfile: str | None = None
     gates_required: bool = False
     """An audit without Great Expectations, which checks the results, does not start."""
@@ -419,6 +420,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         dashboard_url=file.dashboard_url,
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,
+        openlineage_tables=file.openlineage_tables,
         prometheus_textfile=file.prometheus_textfile,
         gates_required=file.gates == "required",
         overdue=file.overdue,

@@ -194,5 +194,5 @@ def amount(value: summary.Amount, put: Callable[[int | None], str]) -> str:
 
 
 def _filter_link(what: str, value: str) -> str:
-    """Return a link to the page itself with a filter of the findings, the only kind of link on the page."""
+    """Return a link to the page itself with a filter of the findings."""
     return "#" + urlencode({what: formatting.visible(value)})

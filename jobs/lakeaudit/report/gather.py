@@ -1,7 +1,7 @@
 """Reads from the results what a page or the terminal shows about one run and the lake after it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from lakeaudit.config import Lake
@@ -28,6 +28,8 @@ def gather(
     *,
     limits: Mapping[str, timedelta] | None = None,
     drawn: bool = True,
+    dashboard: str | None = None,
+    run_at: str = "",
 ) -> PageData:
     """Return the run with coverage, totals and at most `limit` of its worst findings, and the state of the lake.
 
@@ -39,11 +41,13 @@ def gather(
         limit: number of findings with all details.
         lake_tables: every table of the lake file, so that the page can name the scope of the run.
         limits: highest ages of sources, from `source_limits`.
+        dashboard: where people open the dashboard; None: there is none.
+        run_at: where the commands of the page can be run, in a sentence.
         drawn: whether to read the numbers of open discrepancies by day, for plots.
     """
     run_id, runs = run["run_id"], _up_to(run, results.runs())
     worst, past = results.worst(run_id, limit), is_past(results, run)
-    return page_data(
+    page = page_data(
         lake_file,
         run,
         results.coverage(run_id),
@@ -59,6 +63,7 @@ def gather(
         runs=runs[-RUNS:],
         limits=limits,
     )
+    return replace(page, dashboard=dashboard, run_at=run_at)
 
 
 def _trend(results: Results, runs: Sequence[Row], now: datetime) -> OpenByDay:

@@ -1,8 +1,8 @@
 """Renders the report page of one run: plain rows in, one self-contained HTML file out.
 
 Pure: `gather.py` reads the rows, the clock is an argument. All values come from stores and writers and may be hostile:
-autoescape is on for every expression, invisible characters are spelled out before that, no value becomes a link's
-target, a style or a script, and the page's policy lets it fetch nothing.
+autoescape is on for every expression, invisible characters are spelled out before that, no value becomes a style or a
+script, links lead to the page itself or to the dashboard of the lake file, and the page's policy lets it fetch nothing.
 """
 
 import re
@@ -15,6 +15,7 @@ from typing import Any
 from lakeaudit import formatting
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report import broken, closing, coverage_view, summary, verdict
+from lakeaudit.report.dashboard_links import dashboard_links
 from lakeaudit.report.environment import asset, environment, style
 from lakeaudit.report.page_data import PageData
 from lakeaudit.results.recovery import Recovery
@@ -61,6 +62,7 @@ def render(page: PageData) -> str:
             axes=coverage_view.axes_met(page.coverage),
             troubled={t.line.name for t in lines if rank(t.line.worst) < len(summary.AT_STAKE)},
             choices=_choices(page.findings),
+            dashboard=dashboard_links(page.dashboard, page.run),
             style=style(),
             script=asset("page.js"),
             bounds={"tables": TABLES, "more": MORE, "changes": CHANGES, "sources": SOURCES},

@@ -53,6 +53,8 @@ class PageData:
         trend: open discrepancies at the end of each of the last days; None for a run before the last one.
         runs: the last rows of `runs` up to this one, oldest first.
         limits: highest age of a source by location.
+        dashboard: where people open the dashboard; None: there is none.
+        run_at: a sentence that states where the commands can be run; empty: everywhere.
     """
 
     lake: str
@@ -70,6 +72,8 @@ class PageData:
     trend: OpenByDay | None = None
     runs: Sequence[Row] = ()
     limits: Mapping[str, timedelta] = field(default_factory=dict)
+    dashboard: str | None = None
+    run_at: str = ""
 
     def beside(self, finding: Row) -> frozenset[str]:
         """Return the kinds of all findings on the page about the finding's file."""

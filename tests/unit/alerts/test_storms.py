@@ -103,7 +103,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  repair (this command only plans it, and changes nothing): lakeaudit reconcile plan lake.yaml --kind dropped",
     ]
     assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted in 1 table"
-    assert sections[2] == "page: https://lake.example/x/"
+    assert sections[2] == "page: https://lake.example/x/?lake=shop"
     assert sections[3].splitlines()[-1] == "footer"
     assert len(sections) == 4
 
@@ -164,7 +164,7 @@ def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catc
     nights.publish((loss("t0"), "opened"))
     (post,) = caught.posts
     assert "  owner: sales\n" in post["message"]
-    assert "  page: https://lake.example/x/table?table=t0\n" in post["message"]
+    assert "  page: https://lake.example/x/table?lake=shop&table=t0\n" in post["message"]
 
 
 def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: Path, caught: Catcher) -> None:
@@ -184,7 +184,9 @@ def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: P
         {**table, "kind": "uncommitted", "severity": "warning"},
         {**common, "about": "source", "kind": "unreadable_evidence", "severity": "warning"},
     ]
-    assert {alert.get("generatorURL") for alert in opened} >= {"https://lake.example/x/table?table=t0"}
+    assert {alert.get("generatorURL") for alert in opened} >= {
+        "https://lake.example/x/table?lake=shop&table=t0"
+    }
     ends = {alert["labels"]["kind"]: alert["endsAt"] > alert["startsAt"] for alert in closed}
     assert ends == {"dropped": False, "uncommitted": True}
 

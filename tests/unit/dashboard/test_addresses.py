@@ -47,6 +47,28 @@ def test_an_address_of_every_page(base: str) -> None:
     ]
 
 
+def test_an_address_names_the_lake_first() -> None:
+    base, lake = "https://data.example", "shop & co"
+    made = [
+        addresses.lake_address(base, lake=lake),
+        addresses.lake_address(base, "sales-data", lake=lake),
+        addresses.table_address(base, "sales.orders", lake=lake),
+        addresses.file_address(base, "s3://lake/a", lake=lake),
+        addresses.discrepancy_address(base, "d-1", lake=lake),
+        addresses.run_address(base, "r1", lake=lake),
+        addresses.plan_address(base, "p-1", lake=lake),
+    ]
+    assert [address.removeprefix("https://data.example/") for address in made] == [
+        "?lake=shop%20%26%20co",
+        "?lake=shop%20%26%20co&owner=sales-data",
+        "table?lake=shop%20%26%20co&table=sales.orders",
+        "file?lake=shop%20%26%20co&uri=s3%3A%2F%2Flake%2Fa",
+        "file?lake=shop%20%26%20co&id=d-1",
+        "runs?lake=shop%20%26%20co&run=r1",
+        "plans?lake=shop%20%26%20co&plan=p-1",
+    ]
+
+
 @pytest.mark.parametrize("base", ["https://data.example/team/lake", " https://data.example/team/lake/// "])
 def test_the_path_of_a_proxy_stays_in_front(base: str) -> None:
     assert addresses.lake_address(base) == "https://data.example/team/lake/"

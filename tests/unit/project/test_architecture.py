@@ -733,12 +733,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lake_run_on": set(),
     "lake_files": {"lake_fail_on", "lake_run_on", "yaml"},
     "lake_outcomes": {"lake_fail_on", "lake_files"},
+    "lake_pages": {"lake_files", "lake_outcomes"},
+    "lake_links": {"airflow", "lake_files", "lake_pages"},
     "lake_airflow": {"airflow"},
     "lake_check": {"airflow", "boto3", "botocore", "yaml"},
     "lake_gate": {"airflow", "lake_check"},
     "lake_guard": {"airflow"},
-    "lake_steps": {"airflow", "lake_airflow", "lake_check", "lake_files", "lake_outcomes"},
-    "lake_events": {"airflow", "lake_files", "lake_gate", "lake_steps"},
+    "lake_steps": {
+        *("airflow", "lake_airflow", "lake_check", "lake_files", "lake_links", "lake_outcomes", "lake_pages"),
+    },
+    "lake_events": {
+        *("airflow", "lake_files", "lake_gate", "lake_links", "lake_outcomes", "lake_pages", "lake_steps"),
+    },
     "lake_broken": {"airflow", "lake_airflow", "lake_files"},
     "lake_platforms": {
         *(
@@ -746,13 +752,15 @@ MAY_IMPORT: dict[str, set[str]] = {
             "lake_airflow",
             "lake_check",
             "lake_files",
+            "lake_links",
             "lake_outcomes",
+            "lake_pages",
             "lake_run_on",
             "lake_steps",
         ),
     },
     "lake_audit": {"airflow", *BUILDS},
-    "lake_reconcile": {"airflow", *BUILDS},
+    "lake_reconcile": {"airflow", "lake_pages", *BUILDS},
 }
 """Besides Python's own: Airflow has an environment of its own, and reads these files all day."""
 

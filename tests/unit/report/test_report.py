@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -129,6 +129,22 @@ def test_no_data_in_style_or_script() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_no_character_on_the_page_is_unseen_but_the_page_s_own_line_breaks(name: str) -> None:
     assert {char for char in html(name) if not char.isprintable()} == {"\n"}
+
+
+def test_with_a_dashboard_it_links_to_its_pages_and_nowhere_else() -> None:
+    base = "https://data.example/x"
+    page = replace(data("hostile"), dashboard=base, run_at="Run the commands on etl-1.")
+    text = render(page)
+    assert "Run the commands on etl-1." in text
+    links = [link.attrs["href"] for link in parse(text).all("a")]
+    outside = [link for link in links if not link.startswith("#")]
+    lake = urlencode({"lake": page.run["lake"]})
+    assert f"{base}/?{lake}" in outside
+    assert f"{base}/runs?{lake}&{urlencode({'run': page.run['run_id']})}" in outside
+    assert {link.partition("?")[0] for link in outside} == {
+        f"{base}/{name}" for name in ("", "table", "file", "runs")
+    }
+    assert all(re.fullmatch("[A-Za-z0-9%._~=&-]*", link.partition("?")[2]) for link in outside)
 
 
 def test_no_key_becomes_a_link() -> None:

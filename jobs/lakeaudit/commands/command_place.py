@@ -1,0 +1,17 @@
+"""States where the commands of a page or a message can be run: they name a lake file of this machine."""
+
+from pathlib import Path
+from socket import gethostname
+
+
+def absolute_lake_file(lake_file: str) -> str:
+    """Return the lake file by its whole path, or its address in a store."""
+    return lake_file if "://" in lake_file else str(Path(lake_file).absolute())
+
+
+def place_of_commands(lake_file: str) -> str:
+    """Return where commands with this lake file can be run, in a sentence; empty for one in a store."""
+    if "://" in lake_file:
+        return ""
+    folder = "" if Path(lake_file).is_absolute() else f" in the folder {Path.cwd()}"
+    return f"Run the commands of this page on {gethostname()}{folder}, where the lake file is {lake_file}."
