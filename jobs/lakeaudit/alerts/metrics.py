@@ -1,6 +1,6 @@
 """Writes the metrics of a lake in Prometheus' text format: as a file, and for an answer over HTTP."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,33 +24,50 @@ def write_metrics(results: Results, lake: Lake, path: Path, now: datetime) -> No
     write_to_textfile(str(path), _registry(results, lake, now))
 
 
-def metrics_text(results: Results, lake: Lake, now: datetime) -> bytes:
-    """Return the same metrics as `write_metrics` writes.
+@dataclass(frozen=True)
+class LakeSamples:
+    """The numbers of one lake; None: they could not be read."""
 
-    Raises:
-        CannotAudit: the results cannot be read.
+    lake: str
+    samples: Sequence[Sample] | None
+
+
+READABLE = "lakeaudit_results_readable"
+
+
+def metrics_text(lakes: Sequence[LakeSamples], *, readable: bool = False) -> bytes:
+    """Return the metrics of lakes in one text; those of one lake are the same as `write_metrics` writes.
+
+    `readable`: state for each lake whether its numbers could be read.
     """
-    return generate_latest(_registry(results, lake, now))
+    registry = CollectorRegistry()
+    registry.register(_Numbers(tuple(_with_readable(each) if readable else each for each in lakes)))
+    return generate_latest(registry)
+
+
+def _with_readable(lake: LakeSamples) -> LakeSamples:
+    is_read = Sample(READABLE, (), float(lake.samples is not None))
+    return LakeSamples(lake.lake, [is_read, *(lake.samples or ())])
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbers(Collector):
     """Gives the client library all metrics at once; those without a number are left out."""
 
-    lake: str
-    samples: Iterable[Sample]
+    lakes: Sequence[LakeSamples]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         families = {
             name: GaugeMetricFamily(name, text, labels=["lake", *labels])
             for name, (labels, text) in METRICS.items()
         }
-        for sample in self.samples:
-            families[sample.metric].add_metric([self.lake, *sample.labels], sample.value)
+        for lake in self.lakes:
+            for sample in lake.samples or ():
+                families[sample.metric].add_metric([lake.lake, *sample.labels], sample.value)
         yield from (family for family in families.values() if family.samples)
 
 
 def _registry(results: Results, lake: Lake, now: datetime) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(_Numbers(results.lake, [*samples(results, lake, now)]))
+    registry.register(_Numbers((LakeSamples(results.lake, [*samples(results, lake, now)]),)))
     return registry

@@ -19,6 +19,7 @@ from lakeaudit.cli.frame import (
     progress,
     results_of,
     say,
+    warn,
 )
 from lakeaudit.cli.options import FailOn, LakeFile, NewRunId, Status, Tables, run_id_of
 from lakeaudit.errors import BadInput, CannotAudit
@@ -191,7 +192,14 @@ def _output_name(lake: "Lake", name: str, output: str | None, in_results: bool) 
 
 @app.command()
 def dashboard(
-    lake: LakeFile,
+    lakes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LAKE...",
+            help="Lake files (paths or s3:// URIs), or folders of lake files.",
+            show_default=False,
+        ),
+    ],
     host: Annotated[
         str,
         typer.Option(
@@ -214,17 +222,18 @@ def dashboard(
 ) -> int:
     """Serve web pages about the results until Ctrl-C.
 
-    The pages show the lake, its tables, files and runs. The command needs neither Spark nor Java. There are no user
-    accounts: every visitor can read the results, and can query the sources about single files. With --host, visitors
-    from other machines need a token. The token is the value of LAKEAUDIT_DASHBOARD_TOKEN, or a random token in the
-    printed address. Visitors with a token can also accept discrepancies.
+    The pages show the lake, its tables, files and runs; with several lakes, a start page shows all of them. The command
+    needs neither Spark nor Java. There are no user accounts: every visitor can read the results, and can query the
+    sources about single files. With --host, visitors from other machines need a token. The token is the value of
+    LAKEAUDIT_DASHBOARD_TOKEN, or a random token in the printed address. Visitors with a token can also accept
+    discrepancies.
     """
     from lakeaudit.commands import dashboard as command
 
-    load(lake)
+    warn(command.usable(lakes, load))
     with suppress(KeyboardInterrupt):
         ready = partial(typer.echo, file=sys.stdout)
-        command.run(lake, host, port, ready, names=allow_host or (), base_path=base_path)
+        command.run(lakes, host, port, ready, names=allow_host or (), base_path=base_path)
     return 0
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
-from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.commands.lake_text import read_lake_text
+from lakeaudit.errors import AuditError, BadInput, CannotAudit
 
 if TYPE_CHECKING:
     from lakeaudit.config import Lake
@@ -20,8 +21,30 @@ TOKEN_VARIABLE = "LAKEAUDIT_DASHBOARD_TOKEN"  # noqa: S105 - the name of a varia
 """Environment variable with the token that visitors from other machines need."""
 
 
+def usable(places: Sequence[str], load: Callable[[str], object]) -> list[str]:
+    """Load the lake files of places, and return why some of them cannot be used; the pages show the others.
+
+    Raises:
+        BadInput: a folder has no lake file, or no lake file can be used.
+    """
+    from lakeaudit.dashboard.served_lakes import lake_files
+
+    if empty := [place for place in places if not lake_files([place])]:
+        raise BadInput(empty[0], "holds no lake file", "name a folder with *.yaml, or a lake file")
+    errors: list[AuditError] = []
+    files = lake_files(places)
+    for file in files:
+        try:
+            load(file)
+        except AuditError as error:
+            errors.append(error)
+    if len(errors) == len(files):
+        raise errors[0]
+    return [str(error) for error in errors]
+
+
 def run(
-    lake_file: str,
+    places: Sequence[str],
     host: str,
     port: int | None,
     ready: Callable[[str], None],
@@ -32,6 +55,8 @@ def run(
 ) -> None:
     """Serve until interrupted; call `ready` with the address. `names` and `base_path`: see `dashboard.serve.Where`.
 
+    `places` are lake files, and folders of lake files.
+
     Visitors from other machines need a token: that of `env`, else a random one.
 
     Raises:
@@ -41,13 +66,15 @@ def run(
     try:
         from lakeaudit.dashboard.gate import is_loopback
         from lakeaudit.dashboard.serve import Where, serve
+        from lakeaudit.dashboard.session import use_reader
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
     token = None if is_loopback(host) else env.get(TOKEN_VARIABLE) or token_urlsafe(24)
     chosen = free_port(host, port)
     where = Where(host, chosen, tuple(names), path_of(base_path), any_port=port is None, token=token)
     try:
-        serve(lake_file, where, ready, change_ledger)
+        use_reader(read_lake_text)
+        serve(places, where, ready, change_ledger)
     except SystemExit as error:  # Streamlit exits if it cannot listen
         if error.code in (None, 0):
             raise

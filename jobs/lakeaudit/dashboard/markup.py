@@ -117,9 +117,12 @@ def _line(severity: str, days: Numbers, dates: Sequence[date]) -> str:
     return f'{top}{line}<span class="ends" aria-hidden="true">{ends}</span>'
 
 
-def ticks(runs: Sequence[Row]) -> str:
-    """Return a mark for each run in the colour of its status, and a legend; run ids are percent-encoded."""
-    drawn = "".join(map(_tick, runs))
+def ticks(runs: Sequence[Row], lake: Mapping[str, str]) -> str:
+    """Return a mark for each run in the colour of its status, and a legend; run ids are percent-encoded.
+
+    `lake` is the parameter that names the lake in addresses; empty at a dashboard of one lake.
+    """
+    drawn = "".join(_tick(run, lake) for run in runs)
     numbers = Counter(run["status"] for run in runs)
     words = "".join(
         f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(numbers[status])} {status}</span>'
@@ -136,10 +139,10 @@ _MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if stat
 """Complete runs have no mark."""
 
 
-def _tick(run: Row) -> str:
+def _tick(run: Row, lake: Mapping[str, str]) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
     label = f"{status}, as of {second(run['as_of'])}"
-    address = relative_address("runs", {"run": run["run_id"]})
+    address = relative_address("runs", {**lake, "run": run["run_id"]})
     return f'<a class="{status}" href="{address}" title="{label}" aria-label="{label}">{_MARKS.get(status, "")}</a>'
 
 

@@ -4,7 +4,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -83,9 +83,9 @@ def options(where: Where) -> dict[str, object]:
 
 
 def serve(
-    lake_file: str, where: Where, ready: Callable[[str], None], change: acceptance.Change | None = None
+    places: Sequence[str], where: Where, ready: Callable[[str], None], change: acceptance.Change | None = None
 ) -> None:
-    """Serve the dashboard of a lake until it is interrupted; `ready` gets the address once the server responds.
+    """Serve the dashboard of lakes until it is interrupted; `ready` gets the address once the server responds.
 
     `change` makes the changes that visitors request; None, or a server without a token: they cannot change anything.
     """
@@ -99,15 +99,15 @@ def serve(
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
     # slow imports, before the first visitor; not at the top, where Streamlit's logging is not configured yet
     pages = import_module("lakeaudit.dashboard.app")
-    pages.rehearse(lake_file)
-    threading.Thread(target=_keep_warm, args=(pages.rehearse, lake_file), daemon=True).start()
-    _install_gate(where, partial(pages.current_metrics, lake_file))
+    pages.rehearse(places)
+    threading.Thread(target=_keep_warm, args=(pages.rehearse, places), daemon=True).start()
+    _install_gate(where, partial(pages.current_metrics, places))
     # `pages` is a package here: without this, the first visitor gets Streamlit's navigation of a folder of that name,
     # and "Page not found" for a link to a table
     PagesManager.uses_pages_directory = False
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # stdout is for results
-        bootstrap.run(str(path), False, [lake_file], flags)
+        bootstrap.run(str(path), False, [*places], flags)
 
 
 def _install_gate(where: Where, read_metrics: Callable[[], bytes]) -> None:
@@ -122,11 +122,11 @@ def _install_gate(where: Where, read_metrics: Callable[[], bytes]) -> None:
     server.create_starlette_app = guarded
 
 
-def _keep_warm(rehearse: Callable[[str], None], lake_file: str) -> None:
+def _keep_warm(rehearse: Callable[[Sequence[str]], None], places: Sequence[str]) -> None:
     """Load new results before a visitor requests them; without new results this costs little."""
     while True:
         time.sleep(AGAIN)
-        rehearse(lake_file)
+        rehearse(places)
 
 
 def _wait(where: Where, ready: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
 """Gives every page the lake, its newest results, and cached figures."""
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import Lake, load_lake, read_local
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 
@@ -19,6 +20,10 @@ CHECK_AGE = 5
 """Seconds after which the versions of the results are read again."""
 CACHED = 600
 """Seconds for which a figure is cached while the results do not change: acceptances expire by the clock."""
+MOST_LAKES = 100
+"""Number of lakes whose lake file and results are cached."""
+READ_AGAIN = 60
+"""Seconds after which a lake file in a store is read again."""
 VERSIONED = ("runs", "discrepancies", "transitions", "plans", "actions", "notices")
 """Result tables whose versions together identify the state of the results."""
 
@@ -47,6 +52,23 @@ class PageSession:
         _versions.clear()
 
 
+def use_reader(read: Callable[[str], bytes]) -> None:
+    """Read lake files by this function, which also knows stores; the default reads files of this machine."""
+    _reader["read"] = read
+
+
+_reader: dict[str, Callable[[str], bytes]] = {}
+
+
+def lake_of(lake_file: str) -> Lake:
+    """Return the lake of the current lake file.
+
+    Raises:
+        BadInput: the lake file cannot be used.
+    """
+    return _lake(lake_file, _changed(lake_file))
+
+
 def page_session(lake_file: str, now: datetime) -> PageSession:
     """Return the lake of the current lake file, with its newest results.
 
@@ -54,7 +76,7 @@ def page_session(lake_file: str, now: datetime) -> PageSession:
         BadInput: the lake file cannot be used.
         CannotAudit: the results cannot be read.
     """
-    lake = _lake(lake_file, _changed(lake_file))
+    lake = lake_of(lake_file)
     place = f"{lake.results.uri} {lake.name}"
     versions = _versions(place, Results(lake.results, clients_of(lake), lake.name))
     state = f"{place} {versions} {_changed(lake_file)}"
@@ -62,23 +84,25 @@ def page_session(lake_file: str, now: datetime) -> PageSession:
 
 
 def _changed(lake_file: str) -> int:
+    if "://" in lake_file:
+        return int(time.time()) // READ_AGAIN
     try:
         return Path(lake_file).stat().st_mtime_ns
     except OSError:
         return 0  # the loader reports the error
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=MOST_LAKES, show_spinner=False)
 def _lake(lake_file: str, changed_at: int) -> Lake:  # noqa: ARG001 - the key of the cache
-    return load_lake(lake_file, os.environ)
+    return load_lake(lake_file, os.environ, _reader.get("read", read_local))
 
 
-@st.cache_data(ttl=CHECK_AGE, max_entries=16, show_spinner=False)
+@st.cache_data(ttl=CHECK_AGE, max_entries=MOST_LAKES, show_spinner=False)
 def _versions(place: str, _results: Results) -> str:  # noqa: ARG001 - the key of the cache
     return str([_results.version(table) for table in VERSIONED])
 
 
-@st.cache_resource(ttl=CACHED, max_entries=4, show_spinner=False)  # a role's credentials run out
+@st.cache_resource(ttl=CACHED, max_entries=MOST_LAKES, show_spinner=False)  # a role's credentials run out
 def _results(state: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of the cache
     return Results(_lake.results, clients_of(_lake), _lake.name)
 

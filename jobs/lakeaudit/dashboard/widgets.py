@@ -38,6 +38,8 @@ FILLED = 10
 """A column of a grid has a value in at least one of so many rows."""
 PAGES = "/pages"
 """Key of the session's pages by name."""
+LAKE = "/lake"
+"""Key of the name of the session's lake, at a dashboard of several lakes."""
 
 _NAME = r"[A-Za-z0-9]+(?:[._=/'-][A-Za-z0-9]+)*"
 _TAME = re.compile(
@@ -84,12 +86,23 @@ def marks(level: str, doubt: str) -> str:
 
 def link(page: str, label: str, **chosen: str) -> None:
     """Show a link to another page with its parameters; the label is Markdown that the caller has made safe."""
-    st.page_link(st.session_state[PAGES][page], label=label, query_params=chosen)
+    link_with(page, label, current_lake() | chosen)
+
+
+def link_with(page: str, label: str, parameters: dict[str, str]) -> None:
+    """Show a link to a page with parameters of any name, such as those of an address."""
+    st.page_link(st.session_state[PAGES][page], label=label, query_params=parameters)
+
+
+def current_lake() -> dict[str, str]:
+    """Return the parameter that names the lake in addresses; empty at a dashboard of one lake."""
+    name = st.session_state.get(LAKE)
+    return {"lake": name} if name else {}
 
 
 def address_of(page: str, **chosen: str) -> str:
     """Return the address of a page with parameters, for cells of grids and marks of charts."""
-    return relative_address(page, chosen)
+    return relative_address(page, current_lake() | chosen)
 
 
 def cell_link(page: str, label: str, **chosen: str) -> str:

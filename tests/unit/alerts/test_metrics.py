@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.alerts import samples as metric_samples
-from lakeaudit.alerts.metrics import metrics_text
+from lakeaudit.alerts.metrics import LakeSamples, metrics_text
 from lakeaudit.alerts.samples import METRICS, Sample, samples
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
@@ -230,7 +230,8 @@ def test_discovered_tables_and_tables_that_the_lake_file_does_not_name_any_more(
 def test_names_of_tables_cannot_break_the_format(tmp_path: Path, place: Location) -> None:
     publish(place, runs=[run()], discrepancies=[opened(str(at), text) for at, text in enumerate(HOSTILE)])
     lake = load_lake(lake_file(tmp_path, place), {})
-    text = metrics_text(Results(lake.results, Clients(), lake.name), lake, NOON).decode()
+    numbers = [*samples(Results(lake.results, Clients(), lake.name), lake, NOON)]
+    text = metrics_text([LakeSamples(lake.name, numbers)]).decode()
     line = re.compile(r'lakeaudit_\w+\{(\w+="([^"\\\n]|\\.)*",?)+\} [0-9.e+]+')
     written = [each for each in text.splitlines() if not each.startswith("# ")]
     assert [each for each in written if not line.fullmatch(each) or not each.isprintable()] == []

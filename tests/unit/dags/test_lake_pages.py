@@ -51,7 +51,7 @@ LAKE = "https://data.example/?lake=shop"
         (PLAN, [], {"plan_id": None}, {PAGE: LAKE}),
     ],
 )  # fmt: skip
-def test_a_task_links_to_what_it_made(
+def test_a_task_links_to_its_run_or_plan(
     step: Step, tables: list[str], outcome: dict[str, Any] | None, pages: dict[str, str]
 ) -> None:
     assert pages_of(lake(), step, {"tables": tables}, outcome) == pages

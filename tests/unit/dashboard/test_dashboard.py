@@ -60,7 +60,7 @@ pytestmark = pytest.mark.usefixtures("nothing_remembered")
 def _script(lake: str, first: str) -> None:
     from lakeaudit.dashboard.app import main
 
-    main(lake, first)
+    main([lake], first)
 
 
 @cache

@@ -86,7 +86,7 @@ def test_numbers_that_cannot_be_read_are_an_error_in_one_line(error: Exception, 
 def test_a_missing_client_library_names_its_extra(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, "lakeaudit.alerts.metrics", raising=False)
-    status, _, text = run(ask(MetricsEndpoint(page, PATH, lambda: current_metrics(lake))))
+    status, _, text = run(ask(MetricsEndpoint(page, PATH, lambda: current_metrics([lake]))))
     missing = (
         "prometheus_client: is not installed; pip install 'lakeaudit[dashboard]' or 'lakeaudit[alerts]'\n"
     )

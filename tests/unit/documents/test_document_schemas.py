@@ -184,7 +184,7 @@ MAY_BE_MISSING = {
     "alertmanager": r"\[\]\.generatorURL",
     "webhook": r"\.open\.critical|.*\.recoverable\.yes",
     "guard": r".counts.live|.safe_list",
-    "openlineage": r".*\.dataQualityMetrics\.(fileCount|bytes)",
+    "openlineage": r".*\.dataQualityMetrics\.(fileCount|bytes)|\.run\.facets\.parent",
 }
 """Patterns of the paths of properties and entries that may be missing."""
 

@@ -508,7 +508,8 @@ def test_one_place_of_the_dashboard_touches_the_lake() -> None:
 
 
 OWN_MARKUP = (
-    "st.html(markup.STYLE)", "st.html(markup.tiles(by, days))", "st.html(markup.ticks(figures.runs))",
+    "st.html(markup.STYLE)", "st.html(markup.tiles(by, days))",
+    "st.html(markup.ticks(figures.runs, widgets.current_lake()))",
     "st.html(markup.days(trend, tables))",
 )  # fmt: skip
 

@@ -197,7 +197,7 @@ def _aged(source: EvidenceAge, now: datetime) -> None:
 
 def _runs(session: PageSession, figures: LakeFigures) -> None:
     st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
-    st.html(markup.ticks(figures.runs))
+    st.html(markup.ticks(figures.runs, widgets.current_lake()))
     last = figures.runs[-1]
     widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], session.now)} ago",
                  run=last["run_id"])  # fmt: skip
