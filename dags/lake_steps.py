@@ -28,6 +28,7 @@ from lake_airflow import (
 )
 from lake_check import read_s3
 from lake_files import LakeFile
+from lake_levels import LineLevels
 from lake_links import links
 from lake_outcomes import (
     APPLY,
@@ -187,6 +188,9 @@ class LakeStep(LakeTask, SparkSubmitOperator):
         """Return the links to the dashboard."""
         return links(getattr(self, "lake", None), of_audit=getattr(self, "step", None) is AUDIT)
 
+    def _get_hook(self) -> Any:
+        return _with_levels(super()._get_hook())
+
     def on_kill(self) -> None:
         """End the command."""
         if self.process is not None:
@@ -207,7 +211,7 @@ class LakeStep(LakeTask, SparkSubmitOperator):
             if not program:
                 SparkSubmitOperator.execute(self, context)
                 return None
-            self.process = SubprocessHook()
+            self.process = _with_levels(SubprocessHook())
             code = self.process.run_command([*program, *self.application_args]).exit_code
         except AirflowException as error:
             return first_line(error)
@@ -231,6 +235,12 @@ class LakeStep(LakeTask, SparkSubmitOperator):
                 f"{what}: set `airflow.status` of {self.lake.path.name} to s3://bucket/folder/"
             )
         return bool(mode == "cluster")
+
+
+def _with_levels(hook: Any) -> Any:
+    """Let a hook log the lines of its process at their own levels."""
+    hook._log = LineLevels(hook.log)
+    return hook
 
 
 def job_name(lake: LakeFile, step: Step) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lakeaudit.alerts import webhook
 from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, TEST, any_concerns
 from lakeaudit.alerts.lake_now import LakeNow
-from lakeaudit.alerts.message_text import tame
+from lakeaudit.alerts.message_text import tame_name
 from lakeaudit.alerts.storm_text import change_text
 from lakeaudit.formatting import count, visible
 from lakeaudit.json_documents import PostedAlert, WebhookChange
@@ -85,7 +85,7 @@ def _alert(
     about = {"table": table, "owner": of.owner}
     labels |= {name: visible(value) for name, value in about.items() if value}
     labels["about"] = "audit" if row["kind"] in OF_AUDIT else "table" if table else "source"
-    where = f" in {tame(table)}" if table else ""
+    where = f" in {tame_name(table)}" if table else ""
     named = row["message"].partition("\n")[0]
     is_whole = row["kind"] in (*OF_AUDIT, TEST)
     summary = named if is_whole else f"{count(number)} {of.kind.replace('_', ' ')}{where}"

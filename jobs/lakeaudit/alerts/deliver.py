@@ -22,8 +22,8 @@ from lakeaudit.runtime.extras import install_hint
 PATIENCE = (5.0, 15.0)
 """Timeouts to connect and to respond, in seconds."""
 
-OPSGENIE = "opsgenie"
-INCIDENTS = ("pagerduty", OPSGENIE)
+PAGERDUTY, OPSGENIE = "pagerduty", "opsgenie"
+INCIDENTS = (PAGERDUTY, OPSGENIE)
 """Schemes of channels that keep incidents by a key: they get one message for each table, which can be resolved."""
 
 BATCH = 100
@@ -133,8 +133,14 @@ class AppriseChannel:
         # the sender that channels show; no image is loaded from another site
         asset = self._apprise.AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
         apprise = self._apprise.Apprise(asset=asset)
-        apprise.add(self._keyed(post.key) if self.form == "incidents" else self._url)
+        url = self._keyed(post.key) if self.form == "incidents" else self._url
+        account = apprise.instantiate(url, asset=asset)
         title, body = self._text.fit(post.title, post.body, post.rest)
+        if self._scheme == PAGERDUTY:  # Apprise sends title and body as the summary, which is short
+            account.details["message"] = body
+            account.click = account.click or (post.rest if post.rest.startswith("http") else None)
+            title, body = "", title
+        apprise.add(account)
         if not apprise.notify(body, title, kind, body_format="text"):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 

@@ -1,5 +1,6 @@
 """Words the notices, so that a reader needs no other source."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,12 +81,17 @@ _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 """Characters with which chats start mentions and links: a key must not notify everybody."""
 
 
+_ADDRESS = re.compile(r"(?i)(?:https?|ftp|mailto):|www\.")
+"""The beginning of a text from which chats make a link."""
+_FULL_WIDTH = str.maketrans({":": "\uff1a", ".": "\uff0e"})
+
+
 def headline(notice: Notice) -> str:
     """Return kinds, numbers and table in one line."""
     if notice.kind in _OF_AUDIT:
         first = _FIRST_WORDS[STILL_OPEN] if notice.transition == "open" else ""
         return f"{first}{_OF_AUDIT[notice.kind]}{because(notice.words if notice.kind != SUSPECT else None)}"
-    where = f" in {tame(notice.table)}" if notice.table else ""
+    where = f" in {tame_name(notice.table)}" if notice.table else ""
     if not notice.changes:
         return f"RESOLVED: nothing that this route selects is open{where}"
     if not notice.bad:
@@ -172,7 +178,7 @@ def text(notice: Notice, wording: Wording) -> str:
         lines.append(f"  {tame(notice.words)}")
     lines += [f"  do: {words}" for words in _advice(notice, wording)]
     if notice.owner:
-        lines.append(f"  owner: {tame(notice.owner)}")
+        lines.append(f"  owner: {tame_name(notice.owner)}")
     for change in sorted(notice.changes, key=_pressing):
         lines += [f"  {line}" for line in _change(change, wording)]
         if change.transition != "resolved":
@@ -224,7 +230,7 @@ def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:
     Each has a label before it: `repair`, `do` for advice, or one that begins with `recover`.
     """
     answers, reach = change.recovery.plannable, wording.reach
-    if may_be_repaired(change.kind, answers) and tame(change.table or "") == (change.table or ""):
+    if may_be_repaired(change.kind, answers) and tame_name(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
             yield "do", to_do(change.kind, manifest_kind=change.manifest_kind)
         yield "repair", repair_command(wording.lake_file, change.table, change.kind, answers, change.causes)
@@ -247,7 +253,7 @@ def _where(change: Change, *, redact: bool) -> Iterator[str]:
 
 
 def _partition(name: str, change: Change) -> str:
-    return tame(name) + (" (the whole partition is gone)" if name in change.whole else "")
+    return tame_name(name) + (" (the whole partition is gone)" if name in change.whole else "")
 
 
 def command(change: Change, wording: Wording) -> str:
@@ -255,9 +261,14 @@ def command(change: Change, wording: Wording) -> str:
     lake = operand(wording.lake_file)
     if change.example and not wording.redact and tame(change.example) == change.example:
         return f"lakeaudit explain {lake} {operand(change.example)}"
-    plain = change.table and tame(change.table) == change.table
+    plain = change.table and tame_name(change.table) == change.table
     table = f" {option('--table', change.table)}" if change.table and plain else ""
     return f"lakeaudit findings {lake} {option('--run-id', wording.run_id)} --kind {change.kind}{table}"
+
+
+def tame_name(text: str) -> str:
+    """Return a name as `tame`, in which no chat sees an address: `http://` and `www.` get signs of full width."""
+    return _ADDRESS.sub(lambda match: match[0].translate(_FULL_WIDTH), tame(text))
 
 
 def tame(text: str) -> str:
@@ -301,7 +312,7 @@ def open_words(open_now: Mapping[str | None, Mapping[str, int]]) -> str:
         (table for table, numbers in open_now.items() if table and any(numbers.values())),
         key=lambda table: ([-open_now[table].get(name, 0) for name in SEVERITIES], table),
     )
-    named = first_names([*map(tame, worst_first)], TABLES_NAMED)
+    named = first_names([*map(tame_name, worst_first)], TABLES_NAMED)
     where = f" in {number(len(worst_first), 'table')} ({named})" if worst_first else ""
     return f"{counts}{where}" if counts else ""
 

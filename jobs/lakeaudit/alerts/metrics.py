@@ -33,6 +33,7 @@ class LakeSamples:
 
 
 READABLE = "lakeaudit_results_readable"
+"""The metric of a dashboard of several lakes, which is not part of the metrics of one lake."""
 
 
 def metrics_text(lakes: Sequence[LakeSamples], *, readable: bool = False) -> bytes:
@@ -61,6 +62,8 @@ class _Numbers(Collector):
             name: GaugeMetricFamily(name, text, labels=["lake", *labels])
             for name, (labels, text) in METRICS.items()
         }
+        text = "1 if the results of the lake could be read, else 0."
+        families[READABLE] = GaugeMetricFamily(READABLE, text, labels=["lake"])
         for lake in self.lakes:
             for sample in lake.samples or ():
                 families[sample.metric].add_metric([lake.lake, *sample.labels], sample.value)

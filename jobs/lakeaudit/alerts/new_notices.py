@@ -94,7 +94,7 @@ def _of_runs(
         last = published[-1]["run_id"]
         news = News(last, context.now, "running", changes=ended, open=open_now(context.results, context.now))
         rows += rows_of(context, last, decide(news, context.lake.alerts, {}), known, made, ACCEPTANCE)
-    _add(context, [*rows, *_record(context, every, known)])
+    _add(context, [*rows, *_record(context, every, known, finished)])
     return rows
 
 
@@ -154,7 +154,8 @@ def _added_routes(context: AlertContext, notices: Sequence[Row]) -> list[Row]:
 def _unreported_runs(runs: Sequence[Row], notices: Sequence[Row], now: datetime) -> list[Row]:
     """Return the finished runs that no round has read; old ones are left out.
 
-    A round of an earlier version did not record its runs: then these are the runs after the last one with a notice.
+    A run that appeared after the last round is new, however slow its clock is. A round of an earlier version did not
+    record its runs: then these are the runs after the last one with a notice.
     """
     reported = {row["run_id"] for row in notices if row["kind"] not in BOOKKEEPING}
     recorded = _recorded_runs(notices)
@@ -163,9 +164,15 @@ def _unreported_runs(runs: Sequence[Row], notices: Sequence[Row], now: datetime)
         runs, recorded = runs[last + 1 :], set()
     return [
         run for run in runs
-        if run["status"] in _FINAL and run["finished_at"] > now - LATE
+        if run["status"] in _FINAL and (run["finished_at"] > now - LATE or _is_slow(run, notices, now))
         and run["run_id"] not in reported and run["run_id"] not in recorded
     ]  # fmt: skip
+
+
+def _is_slow(run: Row, notices: Sequence[Row], now: datetime) -> bool:
+    """Return whether an old run appeared after a recent round, which records the runs that it has read."""
+    rounds = [row["made_at"] for row in notices if row["kind"] == RUNS_REPORTED]
+    return bool(rounds) and rounds[-1] > now - LATE and run["finished_at"] > rounds[0] - 2 * LATE
 
 
 def _recorded_runs(notices: Iterable[Row]) -> set[str] | None:
@@ -174,12 +181,15 @@ def _recorded_runs(notices: Iterable[Row]) -> set[str] | None:
     return {run_id for record in records for run_id in loads(record)} if records else None
 
 
-def _record(context: AlertContext, runs: Sequence[Row], notices: Sequence[Row]) -> list[Row]:
+def _record(
+    context: AlertContext, runs: Sequence[Row], notices: Sequence[Row], finished: Sequence[Row]
+) -> list[Row]:
     """Return the row with the runs that a later round must not read again; none if it would be the same."""
     final = [run for run in runs if run["status"] in _FINAL]
     newest = max((run["finished_at"] for run in final), default=context.now)
     since = min(newest, context.now) - 2 * LATE
     recent = {run["run_id"] for run in final if run["finished_at"] > since}
+    recent |= {run["run_id"] for run in finished}
     before = _recorded_runs(notices)
     if before is not None and recent <= before:
         return []

@@ -131,7 +131,7 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     first = next((_headline(group) for group in groups if group[-1]["kind"] in OF_AUDIT), "")
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
     losses = [
-        f"Mass loss in {message_text.tame(row['table_name'] or '')}: {message_text.tame(content['reason'] or '')}"
+        f"Mass loss in {message_text.tame_name(row['table_name'] or '')}: {message_text.tame(content['reason'] or '')}"
         for row, content in stored if row["kind"] == MASS_LOSS
     ]  # fmt: skip
     sections = storm_text.sections(kinds, now.lake_file, now.page)

@@ -136,8 +136,8 @@ OF_SCHEME = {
     "wxteams": ReceiverText(7_000, 0, _in_commonmark),
     "workflow": TEAMS,
     "workflows": TEAMS,
-    # the summary of an event (PagerDuty, Events API v2)
-    "pagerduty": ReceiverText(1_024, 0),
+    # the title is the summary of an event, the body is in its details (PagerDuty, Events API v2)
+    "pagerduty": ReceiverText(30_000, 1_024),
     # Apprise cuts the message at 130 characters; the description has 15,000 (Opsgenie, Create Alert)
     "opsgenie": ReceiverText(15_000, 130),
     # mails, files and programs

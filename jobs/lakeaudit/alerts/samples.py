@@ -66,9 +66,6 @@ METRICS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "lakeaudit_evidence_max_age_seconds": (
         ("role", "kind", "location"), "The age of a source that the lake file allows.",
     ),
-    "lakeaudit_results_readable": (
-        (), "1 if the results of the lake could be read, else 0; only at a dashboard of several lakes.",
-    ),
     "lakeaudit_left_out": (("of",), "Tables and sources that have no series of their own."),
 }  # fmt: skip
 """All metrics, which are gauges: their labels after `lake`, and their help."""

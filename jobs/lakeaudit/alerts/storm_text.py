@@ -7,7 +7,15 @@ from datetime import datetime
 
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import repair_command
-from lakeaudit.alerts.message_text import MOST_SECTIONS, PLAN_LABEL, because, blind_words, ending_text, tame
+from lakeaudit.alerts.message_text import (
+    MOST_SECTIONS,
+    PLAN_LABEL,
+    because,
+    blind_words,
+    ending_text,
+    tame,
+    tame_name,
+)
 from lakeaudit.formatting import amounts, count, number, second
 from lakeaudit.json_documents import WebhookChange, WebhookContent
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
@@ -182,8 +190,8 @@ def sections(groups: Sequence[Group], lake_file: str, address: str | None) -> li
 def change_text(change: WebhookChange, table: str | None, owner: str | None) -> str:
     """Return the text of one change, with its own commands."""
     group = Group((Part(table, owner, change),))
-    lines = [f"{_beginning(group)}{f' in {tame(table)}' if table else ''}", *_meaning(group)]
-    lines += [f"  owner: {tame(owner)}"] if owner else []
+    lines = [f"{_beginning(group)}{f' in {tame_name(table)}' if table else ''}", *_meaning(group)]
+    lines += [f"  owner: {tame_name(owner)}"] if owner else []
     commands = change["commands"]
     named = (
         ("more", commands["show"]), (PLAN_LABEL, commands["repair"]),
@@ -227,7 +235,7 @@ def _owners(group: Group) -> Iterator[str]:
         more = (
             f" and {number(len(tables) - TABLES_NAMED, 'more table')}" if len(tables) > TABLES_NAMED else ""
         )
-        yield f"{tame(owner) if owner == NO_OWNER else f'owner {tame(owner)}'}: {named}{more}"
+        yield f"{tame_name(owner) if owner == NO_OWNER else f'owner {tame_name(owner)}'}: {named}{more}"
     left = sum(len(tables) for _, tables in owners[OWNERS_NAMED:])
     if left:
         yield f"and {number(left, 'table')} of {number(len(owners) - OWNERS_NAMED, 'other owner')}"
@@ -236,7 +244,7 @@ def _owners(group: Group) -> Iterator[str]:
 def _table(table: str, group: Group) -> str:
     """Return the name of a table, with its number of discrepancies if any table has more than one."""
     numbers = group.tables
-    return tame(table) + (f" ({count(numbers[table])})" if max(numbers.values()) > 1 else "")
+    return tame_name(table) + (f" ({count(numbers[table])})" if max(numbers.values()) > 1 else "")
 
 
 def _commands(group: Group, lake_file: str) -> Iterator[str]:

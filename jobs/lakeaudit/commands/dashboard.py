@@ -66,15 +66,13 @@ def run(
     try:
         from lakeaudit.dashboard.gate import is_loopback
         from lakeaudit.dashboard.serve import Where, serve
-        from lakeaudit.dashboard.session import use_reader
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
     token = None if is_loopback(host) else env.get(TOKEN_VARIABLE) or token_urlsafe(24)
     chosen = free_port(host, port)
     where = Where(host, chosen, tuple(names), path_of(base_path), any_port=port is None, token=token)
     try:
-        use_reader(read_lake_text)
-        serve(places, where, ready, change_ledger)
+        serve(places, where, ready, read_lake_text, change_ledger)
     except SystemExit as error:  # Streamlit exits if it cannot listen
         if error.code in (None, 0):
             raise

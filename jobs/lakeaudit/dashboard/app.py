@@ -41,7 +41,7 @@ def main(places: Sequence[str], first: str | None = None) -> None:
     st.html(markup.STYLE)
     first = first or (LAKES if is_several(places) else "lake")
     pages = st.session_state[widgets.PAGES] = _pages(places, first)
-    title, show = _shown(places)[first]
+    title, show = _page_functions(places)[first]
     named = st.Page(show, title=title, url_path=first, visibility="hidden")
     st.navigation([*pages.values(), named], position="top").run()
 
@@ -50,11 +50,11 @@ def _pages(places: Sequence[str], first: str) -> dict[str, st.Page]:
     """Return the pages by name. For Streamlit the first page has no name, so `main` adds a hidden one with its name."""
     return {
         name: st.Page(show, title=title, url_path="" if name == first else name, default=name == first)
-        for name, (title, show) in _shown(places).items()
+        for name, (title, show) in _page_functions(places).items()
     }
 
 
-def _shown(places: Sequence[str]) -> dict[str, tuple[str, Callable[[], None]]]:
+def _page_functions(places: Sequence[str]) -> dict[str, tuple[str, Callable[[], None]]]:
     """Return title and function of each page by name."""
     if not is_several(places):
         return {name: (title, partial(_show, show, places[0])) for name, (title, show) in PAGES.items()}
@@ -126,7 +126,7 @@ def rehearse(places: Sequence[str]) -> None:
 def current_metrics(places: Sequence[str]) -> bytes:
     """Return the metrics of the newest results; they are computed once while the results do not change.
 
-    Of several lakes, one that cannot be read has the sample `lakeaudit_results_readable` 0 and no other.
+    A lake among several that cannot be read has the sample `lakeaudit_results_readable` 0 and no other.
 
     Raises:
         BadInput: the lake file cannot be used.

@@ -83,11 +83,16 @@ def options(where: Where) -> dict[str, object]:
 
 
 def serve(
-    places: Sequence[str], where: Where, ready: Callable[[str], None], change: acceptance.Change | None = None
+    places: Sequence[str],
+    where: Where,
+    ready: Callable[[str], None],
+    read: Callable[[str], bytes],
+    change: acceptance.Change | None = None,
 ) -> None:
     """Serve the dashboard of lakes until it is interrupted; `ready` gets the address once the server responds.
 
-    `change` makes the changes that visitors request; None, or a server without a token: they cannot change anything.
+    `read` returns the content of a lake file, which may be in a store. `change` makes the changes that visitors
+    request; None, or a server without a token: they cannot change anything.
     """
     acceptance.install(change if where.token else None)
     settings = options(where)
@@ -99,6 +104,7 @@ def serve(
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
     # slow imports, before the first visitor; not at the top, where Streamlit's logging is not configured yet
     pages = import_module("lakeaudit.dashboard.app")
+    import_module("lakeaudit.dashboard.session").use_reader(read)
     pages.rehearse(places)
     threading.Thread(target=_keep_warm, args=(pages.rehearse, places), daemon=True).start()
     _install_gate(where, partial(pages.current_metrics, places))

@@ -93,10 +93,11 @@ class SilentProgress:
 
 
 class JsonProgress:
-    """One JSON object a line when a stage ends: time, stage, seconds, failed, and the stage's counts.
+    """One JSON object a line when a stage ends: time, level, stage, seconds, failed, and the stage's counts.
 
     While it runs, a line every `every` seconds has time, stage, seconds, and `done` and `total` of its work if known. A
-    line about a result also has `text` and the fields of the result.
+    line about a result also has `text` and the fields of the result. The level is `error` for a stage that failed, that
+    of the severity for a result, and else `info`.
     """
 
     def __init__(
@@ -125,8 +126,9 @@ class JsonProgress:
             self._print(name, began, failed=failed, **log.noted)
 
     def _print(self, name: str, began: float, **more: Count) -> None:
+        level = "error" if more.get("failed") else more.get("severity", "info")
         at = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"time": at, "stage": name, "seconds": round(monotonic() - began, 3)}
+        line = {"time": at, "level": level, "stage": name, "seconds": round(monotonic() - began, 3)}
         print(json.dumps(line | more, default=str), file=self._stream, flush=True)
 
 

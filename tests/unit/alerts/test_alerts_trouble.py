@@ -169,14 +169,15 @@ def test_a_failure_that_is_over_before_the_first_message_is_one_message_about_bo
     )
 
 
-def test_a_run_with_a_slow_clock_is_reported(lake: Lake) -> None:
-    """Its end is before that of a run that was reported already."""
+@pytest.mark.parametrize("hour", [9, -100])
+def test_a_run_with_a_slow_clock_is_reported(lake: Lake, hour: int) -> None:
+    """Its end is before that of a run that was reported already, by hours or by more than three days."""
     lost = finding("dropped", "orders/part-0", run_id="slow")
     lake.put_run("night", 10, "failed", error="denied")
     assert lake.round(10) == ["the audit failed: denied"]
     lake.put_run("night2", 11)
     assert len(lake.round(11)) == 1
-    lake.put_run("slow", 9)
+    lake.put_run("slow", hour)
     publish(
         lake.place, discrepancies=[discrepancy(lost)], transitions=[transition(lost, "opened", run_id="slow")]
     )

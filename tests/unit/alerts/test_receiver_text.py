@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from lakeaudit.alerts.deliver import AppriseChannel
+from lakeaudit.alerts.message_text import tame_name
 from lakeaudit.alerts.posts import Post
 from lakeaudit.alerts.receiver_text import ReceiverText, escaped_markdown
 from tests.builders.chat_schemas import OF_RECEIVERS, TEAMS_BYTES
@@ -101,6 +102,31 @@ def test_markup_in_a_name_is_escaped(receiver: str) -> None:
     assert shown
     for text in shown:
         assert not re.search(r"(?<!\\)[\[\]*`_]", text.replace(PAGE, "").lstrip("# ")), text
+
+
+def test_pagerduty_has_the_headline_as_summary_and_the_text_in_the_details() -> None:
+    sent = payload("pagerduty", POST)
+    assert sent["payload"]["summary"] == POST.title
+    assert sent["payload"]["custom_details"]["message"] == POST.body
+    assert sent["links"] == [{"href": REST}]
+    long = payload("pagerduty", LONG)["payload"]
+    assert len(long["summary"]) <= 1_024
+    assert 20_000 < len(long["custom_details"]["message"]) <= 30_000
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("http://evil.example/x", "http\uff1a//evil.example/x"),
+        ("a HTTPS://evil.example", "a HTTPS\uff1a//evil.example"),
+        ("www.evil.example", "www\uff0eevil.example"),
+        ("mailto:a@b", "mailto\uff1aa\uff20b"),
+        ("s3://lake/orders", "s3://lake/orders"),
+        ("db.table", "db.table"),
+    ],
+)
+def test_no_name_becomes_a_link(name: str, shown: str) -> None:
+    assert tame_name(name) == shown
 
 
 def test_the_address_of_a_page_stays_a_link() -> None:

@@ -735,13 +735,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lake_files": {"lake_fail_on", "lake_run_on", "yaml"},
     "lake_outcomes": {"lake_fail_on", "lake_files"},
     "lake_pages": {"lake_files", "lake_outcomes"},
+    "lake_levels": set(),
     "lake_links": {"airflow", "lake_files", "lake_pages"},
     "lake_airflow": {"airflow"},
     "lake_check": {"airflow", "boto3", "botocore", "yaml"},
     "lake_gate": {"airflow", "lake_check"},
     "lake_guard": {"airflow"},
     "lake_steps": {
-        *("airflow", "lake_airflow", "lake_check", "lake_files", "lake_links", "lake_outcomes", "lake_pages"),
+        *("airflow", "lake_airflow", "lake_check", "lake_files", "lake_levels", "lake_links"),
+        *("lake_outcomes", "lake_pages"),
     },
     "lake_events": {
         *("airflow", "lake_files", "lake_gate", "lake_links", "lake_outcomes", "lake_pages", "lake_steps"),
