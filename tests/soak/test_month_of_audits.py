@@ -162,11 +162,11 @@ def live_through(month: Month) -> None:
 
 
 @pytest.fixture(scope="module")
-def month(aws: Aws, endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Month]:
+def month(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Month]:
     bucket = "month"
     aws.s3.create_bucket(Bucket=bucket)
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    shop = Shop(aws.s3, endpoint, bucket)
+    shop = Shop(aws.s3, s3, bucket)
     shop.write("template", commits=4)
     shop.copy("template", *TABLES, own_ids=True)
     with catching() as caught, pytest.MonkeyPatch.context() as patch:
