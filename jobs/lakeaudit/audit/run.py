@@ -38,7 +38,7 @@ from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
 from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.ledger.last_states import ReadTables, last_states, state_rows
-from lakeaudit.ledger.lease import leased, leased_when_free
+from lakeaudit.ledger.lease import leased_soon, leased_when_free
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs, last_judged_by, load_open
 from lakeaudit.ledger.renamed_tables import (
@@ -136,7 +136,9 @@ def _opened_run(
     require_gates(lake)
     require_results(lake.results, clients)
     lease = (
-        nullcontext(_not_leased) if options.live else leased(lake.results, clients, stamp.run_id, progress)
+        nullcontext(_not_leased)
+        if options.live
+        else leased_soon(lake.results, clients, stamp.run_id, progress)
     )
     with lease as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name).leased_by(still_ours)

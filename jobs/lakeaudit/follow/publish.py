@@ -67,7 +67,7 @@ class Publisher:
             CannotPublish: the results cannot be written.
         """
         place, name = self.lake.results, self.lake.name
-        with leased(place, self.clients, stamp.run_id, SilentProgress()) as still_ours:
+        with leased(place, self.clients, f"follow {stamp.run_id}", SilentProgress()) as still_ours:
             past = Results(place, self.clients, name).leased_by(still_ours)
             writer = open_results(past, still_ours)
             ledger = LedgerTables(writer)

@@ -32,6 +32,11 @@ NAME, CANARY = "_lease", "_canary"
 
 WAIT, LONGEST_WAIT = 2.0, 600.0
 """Seconds between attempts to get a lease that another audit holds, and seconds after which they end."""
+LONGEST_BRIEF = 60.0
+"""Seconds after which attempts end to get a lease that a brief command holds."""
+
+BRIEF = ("follow", "alert", "ack", "unack", "baseline")
+"""Beginnings of the names under which commands hold the lease that need it for some seconds."""
 
 Check = Callable[[], None]
 """Raises `Busy` if the lease is not held any more."""
@@ -59,6 +64,33 @@ def leased(
     holding = _locked(lease, run_id) if place.is_local else _beating(lease, clients, run_id, progress, pace)
     with holding as check:
         yield check
+
+
+class HeldBrieflyError(Busy):
+    """A command holds the lease that needs it for some seconds."""
+
+
+@contextmanager
+def leased_soon(
+    place: Location, clients: Clients, run_id: str, progress: Progress, pause: Callable[[float], None] = sleep
+) -> Iterator[Check]:
+    """Hold the lease of a results place; wait for a command that needs it for some seconds, and not for an audit.
+
+    Raises:
+        Busy, CannotPublish: as `leased`.
+    """
+    with ExitStack() as held:
+        yield _acquired_soon(held, lambda: leased(place, clients, run_id, progress), pause)
+
+
+def _acquired_soon(
+    held: ExitStack, lease: Callable[[], AbstractContextManager[Check]], pause: Callable[[float], None]
+) -> Check:
+    for _ in range(round(LONGEST_BRIEF / WAIT)):
+        with suppress(HeldBrieflyError):
+            return held.enter_context(lease())
+        pause(WAIT)
+    return held.enter_context(lease())
 
 
 @contextmanager
@@ -234,7 +266,8 @@ def _seconds() -> float:
 
 def _busy(lease: Location, run_id: str) -> Busy:
     what = f"another audit writes here ({run_id or 'unknown'})"
-    return Busy(lease.uri, what, "run again when it has ended", retryable=True)
+    kind = HeldBrieflyError if run_id.startswith(BRIEF) else Busy
+    return kind(lease.uri, what, "run again when it has ended", retryable=True)
 
 
 def _unfit(lease: Location, how: str) -> CannotPublish:

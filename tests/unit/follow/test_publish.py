@@ -14,7 +14,7 @@ from lakeaudit.errors import Busy
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.follow.publish import Publisher
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import WAIT, leased, leased_soon
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.results.write import ResultsWriter
@@ -151,3 +151,17 @@ def test_a_process_that_is_killed_while_it_writes_reports_once(
     ]
     assert opened == [1, 1], "each loss is a change of exactly one run, and so of one message"
     assert {run["status"] for run in results(shop).followed()} == {"followed"}
+
+
+def test_an_audit_waits_for_a_report_and_not_for_another_audit(shop: Lake) -> None:
+    holder = leased(shop.results, Clients(), "follow 20261129T080000Z-1", SilentProgress())
+    holder.__enter__()
+    waits: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        holder.__exit__(None, None, None)
+
+    with leased_soon(shop.results, Clients(), "nightly", SilentProgress(), pause), pytest.raises(Busy):
+        leased_soon(shop.results, Clients(), "other", SilentProgress(), pause).__enter__()
+    assert waits == [WAIT]
