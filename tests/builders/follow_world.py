@@ -21,7 +21,6 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
-from lakeaudit.runtime.connections.reach import listens
 from tests.builders.event_queue import create_queue, sqs_client
 from tests.builders.object_events import notification, record
 
@@ -40,12 +39,17 @@ def server_process() -> Iterator[Endpoint]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
-        while not listens(url):
+        while not _accepts(port):
             time.sleep(0.2)
         yield Endpoint(url, "us-east-1", path_style=True)
     finally:
         process.kill()
         process.wait()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass(frozen=True)
