@@ -221,7 +221,8 @@ class World:
             _, status, used = os.wait4(process.pid, 0)
             reader.join(10)
             self.usage.append((used.ru_utime + used.ru_stime, used.ru_maxrss))
-            if not killed:
+            started = any(line.get("stage") == "follow" for line in self.lines[-3:])
+            if not killed and started:
                 assert os.waitstatus_to_exitcode(status) == 0, self.lines[-3:]
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
