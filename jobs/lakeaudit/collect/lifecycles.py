@@ -47,7 +47,7 @@ def with_ends(con: Connection, rows: Rows, lifecycles: Lifecycles) -> tuple[Rela
 
     Without such a version no rules are read.
     """
-    versions = duck.hold(con, restorable_until.restorable_versions(con, rows))
+    versions = duck.hold_any(con, restorable_until.restorable_versions(con, rows))
     ended, doubts = ends(con, versions, lifecycles)
     return restorable_until.with_ends(con, rows, ended), doubts
 

@@ -48,7 +48,7 @@ class AnswerTables:
         if kind in self._tables:
             rows.insert_into(self._tables[kind])
         else:
-            self._tables[kind] = duck.fresh_name()
+            self._tables[kind] = duck.fresh_name(self._con)
             rows.create(self._tables[kind])
 
 

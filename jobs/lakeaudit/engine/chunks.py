@@ -292,5 +292,5 @@ def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
         yield from rows.to_batches(max_chunksize=duck.BATCH_ROWS)
     elif isinstance(rows, pa.RecordBatchReader):
         yield from rows
-    else:
+    elif not duck.is_empty(rows):
         yield from rows.to_arrow_reader(duck.BATCH_ROWS)

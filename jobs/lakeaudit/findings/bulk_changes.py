@@ -93,9 +93,7 @@ def with_own_subjects(
     Two findings of one run must not be one discrepancy.
     """
     bulk = "SELECT DISTINCT table_name, axis FROM input WHERE subject_type = 'table'"
-    taken = {
-        (row["table_name"], row["axis"]) for row in duck.rows_of(duck.query(con, bulk, input=about_files))
-    }
+    taken = {(row["table_name"], row["axis"]) for row in duck.rows_of(duck.made_of(con, bulk, about_files))}
     for row in about_tables:
         clashes = row["subject_type"] == "table" and (row.get("table_name"), row["axis"]) in taken
         yield {**row, "subject": f"{row['subject']}#{row['kind']}"} if clashes else row

@@ -4,7 +4,7 @@ Times stay without a zone until they are written.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
@@ -185,7 +185,7 @@ def with_possible_copies(con: Connection, files: Rows, judged: Rows) -> Relation
             OR coalesce(size IN (SELECT size FROM lost WHERE size > 0), false) AS may_be_copy
         FROM input
     """
-    return duck.made_of(con, sql, files, lost=duck.hold(con, duck.made_of(con, lost, judged)))
+    return duck.made_of(con, sql, files, lost=duck.hold_any(con, duck.made_of(con, lost, judged)))
 
 
 def leftover_findings(con: Connection, files: Rows, stamp: RunStamp) -> Relation:
@@ -234,7 +234,7 @@ def with_losses(con: Connection, findings: Rows) -> Relation:
             FROM input WHERE {_LOSES_STATE} GROUP BY table_name) lost
             ON table_name = losing
     """
-    return duck.query(con, sql, input=findings)
+    return replace(duck.made_of(con, sql, findings), schema=findings.schema)
 
 
 def as_leftover_rows(con: Connection, files: Rows) -> Relation:
@@ -280,7 +280,7 @@ def with_owners(con: Connection, findings: Rows, owners: pa.Table) -> Relation:
         SELECT input.* REPLACE (owners.owner AS owner)
         FROM input LEFT JOIN owners ON input.table_name = owners.table_name
     """
-    return duck.query(con, sql, input=findings, owners=owners)
+    return replace(duck.made_of(con, sql, findings, owners=owners), schema=findings.schema)
 
 
 _STAMPED = ("run_id", "lake", "discrepancy_id")

@@ -23,6 +23,8 @@ def kind_order() -> tuple[str, ...]:
 
 def one_per_subject(con: Connection, findings: Rows) -> Relation:
     """Return FINDINGS with one row per discrepancy_id. Rows are read more than once."""
+    if duck.is_empty(findings):
+        return duck.relation(con, findings)
     repeated = "SELECT discrepancy_id FROM input GROUP BY discrepancy_id HAVING count(*) > 1"
     ids = duck.table(duck.made_of(con, repeated, findings))
     if not ids.num_rows:

@@ -98,6 +98,8 @@ def tally(con: Connection, findings: Rows) -> Tally:
     counted = """
         SELECT kind, severity, count(*) AS count, count(*) FILTER (subject IS NULL) AS nameless
         FROM findings GROUP BY ALL ORDER BY ALL"""
+    if duck.is_empty(findings):
+        return Tally([], 0)
     repeated = f"SELECT {_REPEATED} FROM findings"
     kinds = duck.rows_of(duck.query(con, counted, findings=findings))
     (of_all,) = duck.rows_of(duck.query(con, repeated, findings=findings))

@@ -74,9 +74,11 @@ class LedgerTables:
 
         Times are without a zone.
         """
-        ids = duck.query(con, "SELECT DISTINCT discrepancy_id FROM input", input=findings)
-        first = duck.table(duck.query(con, f"FROM ids LIMIT {FEW + 1}", ids=ids))
-        few = first.column("discrepancy_id").combine_chunks()
+        ids = duck.made_of(con, "SELECT DISTINCT discrepancy_id FROM input", findings)
+        few = pa.array([], pa.string())
+        if not duck.is_empty(ids):
+            first = duck.table(duck.query(con, f"FROM ids LIMIT {FEW + 1}", ids=ids))
+            few = first.column("discrepancy_id").combine_chunks()
         wanted = pc.field("state").isin(UNRESOLVED)
         if len(few) <= FEW:
             return duck.hold(

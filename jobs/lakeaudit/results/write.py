@@ -204,6 +204,8 @@ def _sorted(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
     order = [*PARTITIONS.get(table, ()), *(column for column in ORDER if column in schema.names)]
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
+    if duck.is_empty(rows):
+        return
     if isinstance(rows, Relation):
         named, by = (", ".join(map(duck.quoted, names)) for names in (schema.names, order))
         in_order = duck.query(rows.con, f"FROM input SELECT {named} ORDER BY {by}", input=rows)

@@ -68,7 +68,7 @@ _TOGETHER = """SELECT table_name, version, bool_and(from_start) AS from_start, s
 def _idle(evidence: Evidence, read: Claims, logs: CommitLogs, rows: Rows) -> Iterator[Witness]:
     """Yield removals of unlisted files; if older states are not known, only those whose file readers still read."""
     shares = duck.relation(evidence.con, rows)
-    found = _in_scope(evidence, logs, duck.query(evidence.con, _TOGETHER, input=shares))
+    found = _in_scope(evidence, logs, duck.made_of(evidence.con, _TOGETHER, shares))
     unlisted = {row["table_name"] for row in found if row["live"] < row["files"]}
     if unlisted and read.respelled is not None:
         more = duck.relation(evidence.con, _known_tables(read.respelled(unlisted), logs))
