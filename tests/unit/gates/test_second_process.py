@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.gates import second_process
+from lakeaudit.gates.expectation_suites import Broken
 from lakeaudit.gates.second_process import check_here, checker
 
 SOURCE = {"subject": "s3_inventory s3://inv", "readable": True, "age_of_max": 0.3, "unreadable_share": 0.0}
@@ -22,6 +23,14 @@ SILENT = (
     "echo '{}'", """echo '[["sources", "findings"], []]'; exit 1""",
 )  # fmt: skip
 """Programs that give no answer, or a wrong one."""
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Broken]:
+    """The answer of this process."""
+    answer = check_here(PROFILES)
+    assert [broken.severity for broken in answer] == ["warning", "warning", "critical"]
+    return answer
 
 
 @pytest.fixture
@@ -40,32 +49,21 @@ def replaced(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_both_processes_give_the_same_answer() -> None:
-    expected = check_here(PROFILES)
-    assert [broken.severity for broken in expected] == ["warning", "warning", "critical"]
-    sys.modules.pop("great_expectations", None)
+@pytest.mark.parametrize("code", SILENT)
+def test_a_second_process_that_does_not_answer_changes_nothing(
+    expected: list[Broken], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str
+) -> None:
+    monkeypatch.setattr(second_process, "PATIENCE", 0.5)
+    replaced(monkeypatch, tmp_path, code)
     with checker() as check:
         assert check is not check_here
         assert check(PROFILES) == expected
 
 
 @pytest.mark.usefixtures("unloaded")
-@pytest.mark.parametrize("code", SILENT)
-def test_a_second_process_that_does_not_answer_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str
+def test_the_second_process_gives_the_same_answer_and_imports_no_module_of_the_working_folder(
+    expected: list[Broken], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(second_process, "PATIENCE", 0.5)
-    replaced(monkeypatch, tmp_path, code)
-    with checker() as check:
-        assert check(PROFILES) == check_here(PROFILES)
-
-
-@pytest.mark.usefixtures("unloaded")
-def test_modules_of_the_working_folder_are_not_imported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    expected = check_here(PROFILES)
-    sys.modules.pop("great_expectations", None)
     for name in ("great_expectations", "pandas", "json"):
         (tmp_path / f"{name}.py").write_text("import os; os.write(1, b'[[], []]'); os._exit(0)")
     monkeypatch.chdir(tmp_path)
