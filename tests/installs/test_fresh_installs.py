@@ -211,7 +211,7 @@ def certificate(installed: Installed, lake: Path) -> None:
 EXTRAS = {
     "none": ("", core),
     "gates": ("gates", gates),
-    "certificate": ("certificate", certificate),
+    "certificate": ("certificate,gates", certificate),
     "hudi": ("hudi", hudi),
     "hive": ("hive", hive),
     "alerts": ("alerts", alerts),
