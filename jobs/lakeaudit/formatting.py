@@ -79,6 +79,11 @@ def number(value: int | None, noun: str) -> str:
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
+def number_of(value: int | None, noun: str, plural: str) -> str:
+    """Return 1 discrepancy, 2 discrepancies."""
+    return f"{count(value)} {noun if value == 1 else plural}"
+
+
 def amounts(files: int | None, rows: int | None, bytes_: int | None) -> str:
     """Return known amounts such as `12 files, 600 rows, 4.1 MiB`; `not known` without any."""
     known = [number(many, what) for many, what in ((files, "file"), (rows, "row")) if many]

@@ -38,7 +38,7 @@ def lake_of(shop: Shop, tmp_path: Path, extra: str = "") -> Lake:
 
 
 def row_of(lake: Lake) -> dict[str, Any]:
-    return current_watermarks(results_of(lake), lake, datetime.now(UTC))["orders"]
+    return current_watermarks(results_of(lake), lake, datetime.now(UTC), named=True)["orders"]
 
 
 def answers(

@@ -1,4 +1,4 @@
-"""The SQL of docs/result-tables.md and docs/questions.md, run by DuckDB over the result tables of a folder."""
+"""The SQL of docs/result-tables.md and of the pages of questions, run by DuckDB over the result tables of a folder."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,9 @@ from deltalake import DeltaTable
 DOCS = Path(__file__).parents[2] / "docs"
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 
-NAMED = re.findall(r"^## \d+[.] .+\?$", (DOCS / "questions.md").read_text("utf-8"), re.MULTILINE)
+PAGES = ("questions.md", "questions-verified.md")
+_TEXT = "\n".join((DOCS / page).read_text("utf-8") for page in PAGES)
+NAMED = re.findall(r"^## \d+[.] .+\?$", _TEXT, re.MULTILINE)
 
 
 def statements(page: str) -> list[str]:
@@ -20,8 +22,8 @@ def statements(page: str) -> list[str]:
 
 
 def views() -> Iterator[str]:
-    """The statements of both pages that create the views."""
-    for page in ("result-tables.md", "questions.md"):
+    """The statements of all pages that create the views."""
+    for page in ("result-tables.md", *PAGES):
         yield from (each for each in statements(page) if each.startswith("CREATE VIEW"))
 
 
@@ -33,7 +35,7 @@ def naming() -> list[str]:
 def questions() -> dict[str, str]:
     """The query of each question: by its number, and `3b` for a second query of question 3."""
     found = {}
-    for section in re.split(r"^## ", (DOCS / "questions.md").read_text("utf-8"), flags=re.MULTILINE):
+    for section in re.split(r"^## ", _TEXT, flags=re.MULTILINE):
         if number := re.match(r"\d+", section):
             for letter, sql in zip(("", "b"), _SQL.findall(section), strict=False):
                 found[f"{number[0]}{letter}"] = sql

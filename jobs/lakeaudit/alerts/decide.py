@@ -184,7 +184,9 @@ def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[N
         worst = min((change.transition for change in changes), key=REPORTED.index)
         loss = news.losses.get(table or "", "") if worst in REPORTED[:2] else ""
         over = not any_concerns(routes, table, news.open.get(table, {}))
-        notice = Notice(receiver, table, DISCREPANCIES, worst, tuple(changes), loss, over)
+        behind = news.behind.get(table or "", "") if worst != "resolved" else ""
+        words = "; ".join(filter(None, (loss, behind)))
+        notice = Notice(receiver, table, DISCREPANCIES, worst, tuple(changes), words, over)
         kind = MASS_LOSS if loss else BLIND if _is_blind(notice) else DISCREPANCIES
         yield replace(notice, kind=kind)
 

@@ -8,6 +8,7 @@ from lakeaudit.judged import files_judged
 from lakeaudit.kinds import FILE_AXES, says_loss
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.change_summary import Change, changes_of, open_now
+from lakeaudit.results.watermark import fell_behind
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class News:
     """The status of one run and its changes.
 
     `open` counts by table and severity what is open after the run and not accepted; `losses` are mass losses by table.
-    `judged` of the `tables` in its scope have judged files.
+    `behind` says by table that commits which an earlier audit verified are no longer verified. `judged` of the
+    `tables` in its scope have judged files.
     """
 
     run_id: str
@@ -25,6 +27,7 @@ class News:
     changes: tuple[Change, ...] = ()
     open: Mapping[str | None, Mapping[str, int]] = field(default_factory=dict)
     losses: Mapping[str, str] = field(default_factory=dict)
+    behind: Mapping[str, str] = field(default_factory=dict)
     judged: int = 0
     tables: int = 0
 
@@ -45,6 +48,7 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
         changes=tuple(changes_of(results, run["run_id"])),
         open=open_now(results, now),
         losses={row["table_name"]: row["reason"] for row in lost},
+        behind={row["table_name"]: fell_behind(row) for row in results.verified(run["run_id"])},
         judged=len(judged),
         tables=len({row["table_name"] for row in coverage}),
     )

@@ -11,11 +11,12 @@ from typing import TextIO
 from lakeaudit.commands.option_values import duration_option, pattern_option, time_option
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
+from lakeaudit.formatting import iso, iso_or_null, number, second, visible
 from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.summaries.table_answers import UNKNOWN
 from lakeaudit.results.summaries.verified_tables import CLOCK_STEP, current_watermarks
+from lakeaudit.results.watermark import stopped_by
 
 FORMAT = 1
 YES: VerifiedAnswer = "yes"
@@ -75,7 +76,7 @@ def verified(
         BadInput: a pattern is not valid.
     """
     try:
-        rows = current_watermarks(results, lake, now)
+        rows = current_watermarks(results, lake, now, named=True)
     except CannotAudit as error:
         return [Verified(pattern, UNKNOWN, str(error)) for pattern in patterns or (lake.name,)]
     names = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
@@ -113,10 +114,8 @@ def _answer(name: str, row: Row | None, through: datetime) -> Verified:
         return Verified(name, YES, f"verified through {second(at)}", row)
     until = "no commit is verified" if at is None else f"verified only through {second(at)}"
     if row["open_discrepancies"]:
-        n = int(row["open_discrepancies"])
-        open_ones = f"{count(n)} open {'discrepancy' if n == 1 else 'discrepancies'}"
-        return Verified(name, NO, f"{until}: {open_ones} ({_few(row['blocked_by'])})", row)
-    why = "; ".join(row["blocked_by"] or ()) or "no later audit has judged the table"
+        return Verified(name, NO, f"{until}: {stopped_by(row)} ({_few(row['blocked_by'])})", row)
+    why = stopped_by(row) or "no later audit has judged the table"
     return Verified(name, UNKNOWN, f"{until}: {why} (last audit: {second(row['as_of'])})", row)
 
 

@@ -4,7 +4,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +27,7 @@ from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
 from lakeaudit.demo.breaker import Fault, Site, break_lake
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.delta import write_delta_rs_tables, write_spark_tables
+from lakeaudit.demo.guard_and_verified import Guarded, guarded_delete, verified_lines
 from lakeaudit.demo.inventory import next_second, write_inventory
 from lakeaudit.demo.plain_tables import build_plain, events
 from lakeaudit.demo.repairs import PLAN, RepairOutcome, repair
@@ -76,6 +77,8 @@ class Verdict:
 
     comparison: Comparison
     page: PageData
+    guarded: Guarded
+    """What guard answered before the damage."""
 
 
 def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progress, keep: bool = False) -> int:
@@ -100,15 +103,24 @@ def run(folder: Path, *, seed: int | None, faults: int | None, progress: Progres
         with healthy_lake(server, progress) as spark:
             verdict = play(spark, server, folder, draw, progress)
         code = leave(verdict, folder, progress)
+        print_lines(console_on(), "Guard", verdict.guarded.lines)
         file = folder / LAKE_FILE
         rng = random.Random(draw.seed)  # noqa: S311 - formats of reports
         lake = load_lake(file, {})
         outcome = repair(lake, file, server.clients, rng, progress)
         print_repairs(console_on(), outcome, folder)
+        print_lines(console_on(), "Verified", verified_lines(lake))
         if keep:
             stay(console_on(), page_of(lake, file))
     print_end(console_on(), folder, draw)
     return code or (0 if outcome.well else 1)
+
+
+def print_lines(console: Console, title: str, lines: Iterable[str]) -> None:
+    """Print lines below a title."""
+    text_output.title(console, title)
+    for line in lines:
+        text_output.line(console, text_output.plain(line), indent=1)
 
 
 def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> None:
@@ -222,17 +234,20 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
 
 def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
     """Break the healthy lake and audit it, with lake file and results in `folder`."""
-    faults = damage(server.clients, draw, progress)
     file = write_lake_file(folder / LAKE_FILE, folder / "results", server)
-    return judge(spark, load_lake(file, {}), file, faults, draw, progress)
+    lake = load_lake(file, {})
+    guarded = guarded_delete(server, lake, folder, progress)
+    faults = damage(server.clients, draw, progress)
+    comparison, page = judge(spark, lake, file, faults, draw, progress)
+    return Verdict(comparison, page, guarded)
 
 
 def leave(verdict: Verdict, folder: Path, progress: Progress) -> int:
-    """Write the report page and print the result; return 0 if the audit found exactly the faults."""
+    """Write the report page and print the result; return 0 if the audit found exactly the faults and guard refused."""
     with progress.stage("write the report"):
         (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
     print_verdict(console_on(), verdict, folder)
-    return 0 if verdict.comparison.matched else 1
+    return 0 if verdict.comparison.matched and verdict.guarded.well else 1
 
 
 def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
@@ -263,7 +278,7 @@ def write_lake_file(file: Path, results: Path, server: Server) -> Path:
 
 def judge(
     spark: SparkSession, lake: Lake, lake_file: Path, faults: list[Fault], draw: Draw, progress: Progress
-) -> Verdict:
+) -> tuple[Comparison, PageData]:
     """Audit the lake like any other, and compare the published findings with the faults."""
     clients = clients_of(lake)
     with closing(SparkEngine(lambda: spark)) as engine:
@@ -286,7 +301,7 @@ def judge(
         "harmless": sum(fault.is_trap for fault in comparison.faults),
         "matched": comparison.matched,
     }
-    return Verdict(comparison, replace(page, demo=demo))
+    return comparison, replace(page, demo=demo)
 
 
 def page_of(lake: Lake, lake_file: Path, run_id: str | None = None) -> PageData:

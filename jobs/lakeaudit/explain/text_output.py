@@ -67,7 +67,7 @@ _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
 def verdict_line(page: PageData) -> str:
     """Return `CRITICAL: 12 dropped in 2 tables`: the worst findings, else what is undecided, else that all is well."""
     tables = coverage_view.judged(page.coverage)
-    result = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
+    result = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables, page.verified)
     level = _LEVELS.get(result.level, result.level.upper())
     limit = _limit(page.run) if result.level in STYLES else ""
     scope = f"; {result.scope[:1].lower()}{result.scope[1:]}" if result.scope else ""

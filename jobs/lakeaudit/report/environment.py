@@ -20,6 +20,7 @@ from lakeaudit.advice import next_steps
 from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
+from lakeaudit.results.watermark import stopped_by
 
 SINCE = (
     "If a delete marker or an access log shows when the fault happened, the column Since shows that time. "
@@ -94,7 +95,7 @@ def environment() -> Environment:
         spelled=spelled,
         filter_link=_filter_link,
     )
-    templates.filters.update(number=formatting.number, number_of=_number_of)
+    templates.filters.update(stopped_by=stopped_by, number=formatting.number, number_of=formatting.number_of)
     templates.globals.update(
         SINCE=SINCE, words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS
     )
@@ -177,11 +178,6 @@ def _end(value: datetime, now: datetime, name: str, before: str, on_paper: str) 
     rel = Markup('<time class="rel {}" datetime="{}" title="{}" data-paper="{} {}">{}</time>')
     exact = formatting.second(value)
     return rel.format(name, _iso(value), exact, on_paper, exact[:16], text)
-
-
-def _number_of(value: int, noun: str, plural: str) -> str:
-    """Return 1 discrepancy, 2 discrepancies."""
-    return f"{formatting.count(value)} {noun if value == 1 else plural}"
 
 
 def _iso(value: datetime) -> str:

@@ -62,6 +62,7 @@ def gather(
         trend=_trend(results, runs, now) if drawn and not past else None,
         runs=runs[-RUNS:],
         limits=limits,
+        verified=results.verified(run_id),
     )
     return replace(page, dashboard=dashboard, run_at=run_at)
 

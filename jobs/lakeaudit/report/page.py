@@ -45,7 +45,9 @@ def render(page: PageData) -> str:
         .render(
             page=page,
             run=page.run,
-            verdict=verdict.verdict(page.run, page.standing, page.totals, judged, page.lake_tables),
+            verdict=verdict.verdict(
+                page.run, page.standing, page.totals, judged, page.lake_tables, page.verified
+            ),
             closing=closing.closing(page) if page.history is not None else None,
             broken=_broken(page),
             severities=summary.by_severity(broken.pressing(page.standing)),
@@ -59,6 +61,7 @@ def render(page: PageData) -> str:
             of_metadata=coverage_view.metadata_findings(page.totals, judged),
             evidence_up_to=min((t.evidence_up_to for t in judged if t.evidence_up_to), default=None),
             ends_known=any(line.line.stake.recovery.until is not None for line in lines),
+            verified={row["table_name"]: row for row in page.verified},
             axes=coverage_view.axes_met(page.coverage),
             troubled={t.line.name for t in lines if rank(t.line.worst) < len(summary.AT_STAKE)},
             choices=_choices(page.findings),

@@ -55,6 +55,7 @@ class PageData:
         limits: highest age of a source by location.
         dashboard: where people open the dashboard; None: there is none.
         run_at: a sentence that states where the commands can be run; empty: everywhere.
+        verified: the run's rows of `verified`.
     """
 
     lake: str
@@ -74,6 +75,7 @@ class PageData:
     limits: Mapping[str, timedelta] = field(default_factory=dict)
     dashboard: str | None = None
     run_at: str = ""
+    verified: Sequence[Row] = ()
 
     def beside(self, finding: Row) -> frozenset[str]:
         """Return the kinds of all findings on the page about the finding's file."""
@@ -124,6 +126,7 @@ def page_data(
     trend: OpenByDay | None = None,
     runs: Sequence[Row] = (),
     limits: Mapping[str, timedelta] | None = None,
+    verified: Sequence[Row] = (),
 ) -> PageData:
     """Order the findings worst first and limit them; without `standing` the findings are the state of the lake.
 
@@ -135,7 +138,7 @@ def page_data(
     if standing is None:
         standing = [{**row, "standing": "found", "findings": 1} for row in ordered]
     rest = (demo, history, standing, lake_tables, reach or {}, samples or {}, trend, runs, limits or {})
-    page = PageData(lake, run, coverage, shown, totals, generated_at, *rest)
+    page = PageData(lake, run, coverage, shown, totals, generated_at, *rest, verified=verified)
     if page.not_shown < 0:
         raise ValueError(
             f"{len(shown)} findings given, but the totals count {page.finding_count}: not of one run"

@@ -15,6 +15,7 @@ from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 from lakeaudit.results.recovery import Recovery, sentence
+from lakeaudit.results.watermark import fell_behind
 
 Row = Mapping[str, Any]
 
@@ -55,6 +56,7 @@ def verdict(
     totals: Sequence[Row],
     tables: Sequence[Judged],
     lake_tables: Sequence[str] = (),
+    verified: Sequence[Row] = (),
 ) -> Verdict:
     """Return the verdict on the lake after a run.
 
@@ -64,6 +66,7 @@ def verdict(
         totals: sums of the findings of the run itself.
         tables: the run's coverage.
         lake_tables: every table of the lake file.
+        verified: the run's rows of `verified`.
     """
     unaccepted = [row for row in standing if row["standing"] != "accepted"]
     lost = [row for row in unaccepted if row["kind"] == COVERAGE_LOST and row["severity"] in AT_STAKE]
@@ -75,10 +78,11 @@ def verdict(
     scope = _scope(run, totals, tables, {*lake_tables, *followed})
     first = (scope,) if scope else ()
     accepted = tuple(_accepted(standing))
+    behind = tuple(_fallen_behind(verified))
     lost_severity = min((row["severity"] for row in lost), key=rank, default=LOWEST)
     if lost and (worst is None or rank(lost_severity) <= rank(worst.name)):
         damage = [f"Open discrepancies: {_worst_kinds(worst, by_kind(pressing))}"] if worst else []
-        notes = (*damage, *_also(worst, severities), *_pending(pressing))
+        notes = (*damage, *_also(worst, severities), *_pending(pressing), *behind)
         return Verdict(
             lost_severity, _lost_coverage(lost, tables), (*first, *notes, *accepted, *doubts), scope
         )
@@ -89,6 +93,7 @@ def verdict(
             *_recovery(worst, pressing),
             *_also(worst, severities),
             *_pending(pressing),
+            *behind,
             *_young(tables),
         )
         headline = f"{_mostly_blind(run, tables)}{_worst_kinds(worst, by_kind(pressing))}"
@@ -100,11 +105,11 @@ def verdict(
     if doubts:
         headline = f"Could not judge {'everything' if decided else 'anything'}: {_lower(doubts[0])}"
         rest = (_nothing_else(quiet),) if decided else ()
-        notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables), *_young(tables))
+        notes = (*first, *behind, *doubts[1:], *rest, *accepted, *_idle(run, tables), *_young(tables))
         return Verdict("unjudged", headline, notes, scope)
     part = "the requested part of " if any(table.standing == "part" for table in decided) else ""
     headline = f"No finding of severity {LOWEST} or higher in {part}{_tables(len(decided))}"
-    notes = (*first, *quiet, *accepted, *_idle(run, tables), *_young(tables))
+    notes = (*first, *behind, *quiet, *accepted, *_idle(run, tables), *_young(tables))
     return Verdict("fine", headline, notes, scope)
 
 
@@ -196,6 +201,16 @@ def _accepted(standing: Sequence[Row]) -> Iterable[str]:
     accepted = sum(row["findings"] for row in standing if row["standing"] == "accepted")
     if accepted:
         yield f"Not counted: {number(accepted, f'{ACCEPTED} finding')}"
+
+
+def _fallen_behind(verified: Sequence[Row]) -> Iterable[str]:
+    """Word which tables have commits that an earlier audit verified, and this one does not."""
+    rows = [row for row in verified if fell_behind(row)]
+    if len(rows) > 1:
+        names = _names([row["table_name"] for row in rows])
+        yield f"{_tables(len(rows))} fell behind ({names}): commits that were verified are no longer verified"
+    elif rows:
+        yield f"{visible(rows[0]['table_name'])} {fell_behind(rows[0])}"
 
 
 def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:

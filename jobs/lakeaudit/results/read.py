@@ -136,6 +136,10 @@ class Results(ResultTables):
         rows = self._rows("coverage", _of(run_id, tables=tables))
         return sorted(rows, key=lambda row: (row["table_name"] or "", row["axis"]))
 
+    def verified(self, run_id: str) -> list[Row]:
+        """Return the run's rows of `verified`, by table; an audit of single partitions has none."""
+        return sorted(self._rows("verified", _of(run_id)), key=lambda row: row["table_name"])
+
     def findings(self, run_id: str, row_filter: RowFilter = ALL) -> Iterator[pa.RecordBatch]:
         """Yield the run's findings with all columns, worst severity first."""
         yield from self._worst_first("findings", _of(run_id) & row_filter.condition())

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakeaudit.formatting import number_of, second
+
 STEP = timedelta(microseconds=1)
 FORWARD, BACK, SAME = "forward", "back", "same"
+NONE_VERIFIED = "fell behind: none of its commits is verified"
 MOVEMENTS = (FORWARD, BACK, SAME)
 
 
@@ -39,6 +42,21 @@ def blocking_of(row: Mapping[str, Any] | None) -> Blocking:
     if row is None:
         return NOTHING_OPEN
     return Blocking(int(row["number"]), row["first_at"], int(row["undated"]), tuple(row["ids"]))
+
+
+def stopped_by(row: Mapping[str, Any]) -> str:
+    """Return in words what stops the watermark of a row of `verified`; empty: nothing."""
+    if row["open_discrepancies"]:
+        return f"{number_of(row['open_discrepancies'], 'open discrepancy', 'open discrepancies')}"
+    return "; ".join(row["blocked_by"] or ())
+
+
+def fell_behind(row: Mapping[str, Any]) -> str:
+    """Return in words up to which time commits are verified after a run that moved the watermark back; else empty."""
+    if row["movement"] != BACK:
+        return ""
+    at = row["verified_through"]
+    return f"fell behind: its commits are verified only through {second(at)}" if at else NONE_VERIFIED
 
 
 @dataclass(frozen=True)

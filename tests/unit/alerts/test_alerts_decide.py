@@ -102,6 +102,14 @@ def test_a_mass_loss_is_one_notice() -> None:
     assert notice.kind == "discrepancies"
 
 
+def test_a_notice_says_that_a_table_fell_behind() -> None:
+    behind = {"sales.orders": "fell behind: none of its commits is verified"}
+    (notice,) = decide(news(DROPPED, behind=behind), [SLACK], {})
+    assert (notice.kind, notice.words) == ("discrepancies", behind["sales.orders"])
+    (notice,) = decide(news(BACK, behind=behind), [SLACK], {})
+    assert notice.words == ""
+
+
 AUDITS = [
     # status of the run, the last that was told of audits, what is told now
     ("suspect", None, ["audit_suspect"]),

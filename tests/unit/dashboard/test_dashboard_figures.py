@@ -24,6 +24,7 @@ from lakeaudit.dashboard.queries.lake import (
     table_healths,
 )
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, ListFilter
+from lakeaudit.dashboard.queries.watermarks import watermarks
 from lakeaudit.errors import CannotAudit
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.keys import Location
@@ -32,6 +33,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
 from lakeaudit.results.summaries.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.summaries.trends import changes
+from lakeaudit.results.watermark import STEP
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.schemas import RESULTS
 from tests.builders.results import (
@@ -50,6 +52,7 @@ from tests.builders.results import (
 from tests.conftest import Aws
 
 Row = dict[str, Any]
+HOUR = timedelta(hours=1)
 LATER = NOON + timedelta(hours=2)
 WEEK = timedelta(days=7)
 ACCEPTED: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOON + WEEK}
@@ -209,6 +212,26 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
         "1 of 2 lost or changed files of severity critical can be restored, and 1 cannot",
         "Also 1 info",
     )
+
+
+def test_verified_times_of_tables_and_how_they_moved(place: Location, results: Results, lake: Lake) -> None:
+    runs = [run(f"r{n}", as_of=NOON + n * HOUR, finished_at=NOON + n * HOUR) for n in range(3)]
+    moved = [("forward", NOON), ("back", NOON - 9 * HOUR), ("same", NOON - 9 * HOUR)]
+    rows = [
+        {"run_id": each["run_id"], "lake": LAKE, "table_name": "orders", "location": "s3://lake/orders",
+         "as_of": each["as_of"], "verified_through": through, "movement": movement, "open_discrepancies": 0,
+         "blocked_by": []} for each, (movement, through) in zip(runs, moved, strict=True)
+    ]  # fmt: skip
+    lost = discrepancy(dropped("a"), manifest_time=NOON - 20 * HOUR)
+    publish(place, runs=[*runs, run("r9", "failed")], coverage=WHOLE, verified=rows, discrepancies=[lost])
+    (row,) = [
+        each.watermark for each in table_healths(results, lake, NOON + 3 * HOUR) if each.table == "orders"
+    ]
+    assert row is not None
+    assert (row["verified_through"], row["open_discrepancies"]) == (lost["manifest_time"] - STEP, 1)
+    assert [(each.at, each.through, each.movement) for each in watermarks(results, "orders")] == [
+        (each["as_of"], through, movement) for each, (movement, through) in zip(runs, moved, strict=True)
+    ]
 
 
 def test_reopened_discrepancies_are_counted_separately(place: Location, results: Results, lake: Lake) -> None:

@@ -1,10 +1,12 @@
 """The headline of the report page, and its statements about judged and unjudged tables."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from lakeaudit.formatting import second
 from lakeaudit.report import coverage_view
 from lakeaudit.report.page import render
 from tests.builders import pagedata
@@ -83,6 +85,42 @@ def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
         "1 other critical finding has no automatic repair"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
+
+
+BACK: dict[str, Any] = {
+    "movement": "back",
+    "verified_through": None,
+    "open_discrepancies": 2,
+    "blocked_by": ["a", "b"],
+}
+BEHIND = {
+    # rows of `verified`: the note of the headline
+    "one table": ([BACK | {"table_name": "t"}], "t fell behind: none of its commits is verified"),
+    "up to a time": (
+        [BACK | {"table_name": "t", "verified_through": pagedata.NOW}],
+        f"t fell behind: its commits are verified only through {second(pagedata.NOW)}",
+    ),
+    "two tables": (
+        [BACK | {"table_name": name} for name in "tu"],
+        "2 tables fell behind (t, u): commits that were verified are no longer verified",
+    ),
+    "stopped since an earlier audit": ([BACK | {"table_name": "t", "movement": "same"}], ""),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+@pytest.mark.parametrize("findings", [[LOST], []])
+def test_the_headline_names_tables_that_fell_behind(name: str, findings: list[Any]) -> None:
+    rows, note = BEHIND[name]
+    page = parse(render(replace(pagedata.page(findings, [FINE], **ONE), verified=rows)))
+    notes = (
+        [each.full_text for each in page.one("ul", cls="notes").all("li")]
+        if page.all("ul", cls="notes")
+        else []
+    )
+    assert [each for each in notes if "fell behind" in each] == ([note] if note else [])
+    (cell,) = page.all("td", **{"data-h": "verified through"})
+    assert "stopped by 2 open discrepancies" in cell.full_text
 
 
 # --- coverage

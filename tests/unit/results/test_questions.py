@@ -1,16 +1,21 @@
-"""The twelve questions of docs/questions.md, answered by DuckDB over ten days of hand-made results.
+"""The fifteen questions of the documents, answered by DuckDB over ten days of hand-made results.
 
 r1 and r2 were published ten and nine days ago, r3 (suspect) two days ago, and r4 yesterday; then a run failed.
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
+from lakeaudit.results.read import Results
+from lakeaudit.results.summaries.verified_tables import current_watermarks
+from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.questions import NAMED, Answers, questions
-from tests.builders.results import covered, discrepancy, finding, group, publish, run, transition
+from tests.builders.results import covered, discrepancy, finding, group, lake_file, publish, run, transition
 
 Row = dict[str, Any]
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -118,18 +123,43 @@ def audited(name: str, owner: str | None, last: str | None) -> Row:
     }
 
 
+def verified(run_id: str, table: str, through: datetime | None, movement: str, *blocked: str) -> Row:
+    return {
+        "run_id": run_id, "lake": "shop", "table_name": table, "location": f"s3://lake/{table}",
+        "as_of": NIGHTS[run_id], "verified_through": through, "movement": movement,
+        "open_discrepancies": 0, "blocked_by": blocked,
+    }  # fmt: skip
+
+
+VERIFIED = [
+    verified("r2", "orders", CUT["r2"], "forward"),
+    verified("r2", "events", CUT["r2"], "forward"),
+    verified("r2", "zones", CUT["r2"], "forward"),
+    verified("r4", "orders", CUT["r2"], "same", "d-a"),
+    verified("r4", "events", CUT["r4"], "forward"),
+    verified("r4", "zones", None, "back", "d-h"),
+    verified("r5", "events", NOW, "forward"),  # a failed run does not count
+]
+
+
 def unused(run_id: str, size: int) -> Row:
     return group("uncommitted", "day=1", 3, run_id, table_name="events", bytes_at_stake=size)
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("results")
     publish(
         Location.parse(str(place)), runs=runs(), coverage=COVERAGE, discrepancies=[A, B, C, D, E, F, G, H],
         transitions=TRANSITIONS, findings=[unused("r1", 100), unused("r4", 2 * GIB), unused("r4", GIB)],
         tables=[audited("orders", "ann", "r4"), audited("events", "bob", "r4"), audited("zones", None, None)],
+        verified=VERIFIED,
     )  # fmt: skip
+    return place
+
+
+@pytest.fixture(scope="module")
+def answers(place: Path) -> Answers:
     return Answers(place)
 
 
@@ -180,6 +210,17 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
         (None, 3, 3, 10, 3, NOW, NOW, None),
         ("joe", 2, 2, 60, 1, CUT["r1"], NOW - 3 * DAY, "DELETE"),
     ],
+    # the ledger as it is now: a, b, g and h have no time of a commit, c and d are resolved, e is accepted
+    "13": [
+        ("ann", "orders", None, None, 1, 1),
+        (None, "zones", None, None, 1, 1),
+        ("bob", "events", CUT["r4"], pytest.approx(26, abs=0.5), 1, 0),
+    ],
+    "14": [
+        ("orders", "ann", None, NIGHTS["r2"], "dropped", 3, NIGHTS["r4"], "d-a", ["d-a"]),
+        ("zones", None, None, NIGHTS["r2"], "dropped", 1, NIGHTS["r4"], "d-h", ["d-h"]),
+    ],
+    "15": [(NIGHTS["r4"], "zones", None, "opened", "dropped", 1, None, "d-h")],
 }
 
 
@@ -188,6 +229,18 @@ def test_an_answer(question: str, answers: Answers) -> None:
     assert answers.to(question) == EXPECTED[question]
 
 
-def test_there_are_twelve_questions() -> None:
-    assert [name.partition(".")[0] for name in NAMED] == [f"## {number}" for number in range(1, 13)]
+def test_the_view_of_verified_times_answers_as_the_command(place: Path, answers: Answers) -> None:
+    location = Location.parse(str(place))
+    tables = [
+        {"name": name, "location": f"s3://lake/{name}", "manifests": [{"kind": "delta"}]}
+        for name in ("orders", "events", "zones")
+    ]
+    lake = load_lake(lake_file(place, location, tables=tables), {})
+    rows = current_watermarks(Results(location, Clients(), lake.name), lake, NOW)
+    seen = {row["table_name"]: row["verified_through"] for row in answers.rows("FROM verified_now")}
+    assert seen == {name: row["verified_through"] for name, row in rows.items()}
+
+
+def test_there_are_fifteen_questions() -> None:
+    assert [name.partition(".")[0] for name in NAMED] == [f"## {number}" for number in range(1, 16)]
     assert questions().keys() == EXPECTED.keys()

@@ -10,7 +10,7 @@ from lakeaudit.keys import Location
 from tests.builders.questions import Answers, naming, questions, views
 from tests.builders.results import NOON, covered, discrepancy, finding, publish, run
 
-TABLES = ("runs", "coverage", "findings", "discrepancies", "transitions", "tables")
+TABLES = ("runs", "coverage", "findings", "discrepancies", "transitions", "tables", "verified")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def answers(tmp_path: Path) -> Answers:
         discrepancy(finding("unvacuumed", "events/old", table_name="events")),
     ]  # fmt: skip
     publish(
-        Location.parse(str(tmp_path)), discrepancies=rows, findings=[], transitions=[], tables=[],
+        Location.parse(str(tmp_path)), discrepancies=rows, findings=[], transitions=[], tables=[], verified=[],
         runs=[run("r0"), run("r1", finished_at=NOON + timedelta(hours=1)),
               run("r2", "failed", finished_at=NOON + timedelta(hours=2))],
         coverage=[covered(run_id="r0", status="partial"), covered(run_id="r1"), covered(axis="metastore", status="off"),

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from lakeaudit.advice import next_steps
-from lakeaudit.dashboard import partition_plots, timeline_plot, widgets
+from lakeaudit.dashboard import partition_plots, timeline_plot, watermark_plot, widgets
 from lakeaudit.dashboard.parts import commands, discrepancy_lines, history, table_lines
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths
@@ -22,6 +22,7 @@ from lakeaudit.dashboard.queries.table import (
     Partitions,
 )
 from lakeaudit.dashboard.queries.timeline import timeline
+from lakeaudit.dashboard.queries.watermarks import watermarks
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import (
     ACCEPTED,
@@ -37,8 +38,10 @@ from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
+from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import brief, sentence
 from lakeaudit.results.summaries.trends import changes
+from lakeaudit.results.watermark import stopped_by
 
 WORST = 10
 """Number of tables that are listed until one is selected."""
@@ -72,6 +75,9 @@ def show(session: PageSession) -> None:
         with nullcontext() if by_kind else st.expander("Resolved discrepancies, file by file"):
             _list(session, address, table, by_kind, parts)
     history.show(session, address, table, changed)
+    watermark_plot.show(
+        session.load(("watermarks", table), lambda: watermarks(session.results, table), by_clock=False)
+    )
     _commits(session.load(("commits", table), lambda: figures.commits(session.results, table, session.now)))
     _coverage(health)
 
@@ -113,6 +119,15 @@ def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> No
                 f"Last audited {second(at)}, {age(at, session.now)} ago, by run {health.last_audit.run_id}"
                 f"{_evidence(session, health.last_audit.judged.evidence_up_to)}."
             )
+        if health.watermark:
+            widgets.plain(_verified(session, health.watermark))
+
+
+def _verified(session: PageSession, row: Row) -> str:
+    """Return up to which time commits are verified, and what stops that time."""
+    at, why = row["verified_through"], stopped_by(row)
+    past = f"All commits up to {second(at)}, {age(at, session.now)} ago, are verified" if at else ""
+    return f"{past or 'No commit is verified'}.{f' Stopped by {why}.' if why else ''}"
 
 
 def _evidence(session: PageSession, up_to: datetime | None) -> str:

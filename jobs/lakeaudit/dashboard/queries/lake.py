@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lakeaudit.results.summaries.lake_standing import UNKNOWN_PARTS, lake_standi
 from lakeaudit.results.summaries.latest_coverage import latest_coverage
 from lakeaudit.results.summaries.open_by_day import OpenByDay
 from lakeaudit.results.summaries.trends import open_by_day
+from lakeaudit.results.summaries.verified_tables import current_watermarks
 
 RUNS = 30
 
@@ -79,6 +80,8 @@ class Health:
     reason: str
     ledger: LedgerSums
     last_audit: LastAudit | None
+    watermark: Row | None = None
+    """Its row of `verified_tables.current_watermarks`."""
 
     @property
     def doubt(self) -> str:
@@ -153,7 +156,10 @@ def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, 
     """Return the health of each table, worst first; empty before a run was published."""
     if results.last_published() is None:
         return ()
-    return healths(lake, ledger_sums(results, now), last_audits(results), now)
+    audits = last_audits(results)
+    watermarks = current_watermarks(results, lake, now, audits)
+    rows = healths(lake, ledger_sums(results, now), audits, now)
+    return tuple(replace(each, watermark=watermarks.get(each.table)) for each in rows)
 
 
 def ledger_sums(results: Results, now: datetime) -> dict[str, LedgerSums]:
@@ -301,7 +307,7 @@ def headline(results: Results, run: Row, lake: Lake, now: datetime, tables: Sequ
     coverage, known = sorted(mine, key=lambda each: each.name), [table.name for table in lake.tables]
     totals = _totals(results, run["run_id"])
     how = lake_standing(results, run, now, past=False)
-    return verdict(run, how, totals, coverage, known)
+    return verdict(run, how, totals, coverage, known, results.verified(run["run_id"]))
 
 
 def _totals(results: Results, run_id: str) -> list[Row]:

@@ -57,11 +57,13 @@ def _newest(results: Results, condition: str) -> dict[str, Row]:
     return {row["table_name"]: row for row in ask(results, sql, "verified", "runs")}
 
 
-def blocking_discrepancies(results: Results, now: datetime, *, accepted: bool) -> dict[str, Row]:
+def blocking_discrepancies(
+    results: Results, now: datetime, *, accepted: bool, named: bool = True
+) -> dict[str, Row]:
     """Return by table the discrepancies that stop its watermark: number, first_at, undated and ids.
 
     Lost coverage stops the watermark where it is, and upcoming losses do not count.
-    `accepted`: accepted discrepancies count, too.
+    `accepted`: accepted discrepancies count, too. Without `named`, `ids` is empty, which is cheaper.
 
     Raises:
         CannotAudit: the results cannot be read.
@@ -70,24 +72,31 @@ def blocking_discrepancies(results: Results, now: datetime, *, accepted: bool) -
     # the time of a commit; unused files and copies have none, but storage's time of the file itself
     of_file = "CASE WHEN axis IN ('leftover', 'duplicate') THEN storage_time END"
     at = f"coalesce(manifest_time, {of_file})"
-    sql = f"""
-        SELECT table_name, count(*) AS number, min({at}) AS first_at, sum(CASE WHEN {at} IS NULL THEN 1 ELSE 0 END)
-                AS undated,
-            array_slice(array_agg(discrepancy_id ORDER BY severity, discrepancy_id), 1, {MOST_IDS}) AS ids
-        FROM discrepancies
-        WHERE state IN ({texts(tuple(UNRESOLVED))}) AND severity IN ({texts(SERIOUS)})
-            AND kind <> {text(COVERAGE_LOST)} AND axis <> {text(TO_COME)} AND table_name IS NOT NULL {pending}
-        GROUP BY table_name"""
-    return {row["table_name"]: row for row in ask(results, sql, "discrepancies")}
+    counting = f"""state IN ({texts(tuple(UNRESOLVED))}) AND severity IN ({texts(SERIOUS)})
+        AND kind <> {text(COVERAGE_LOST)} AND axis <> {text(TO_COME)} AND table_name IS NOT NULL {pending}"""
+    sums = f"""
+        SELECT table_name, count(*) AS number, min({at}) AS first_at, count(*) - count({at}) AS undated
+        FROM discrepancies WHERE {counting} GROUP BY table_name"""
+    # a list of all ids of a million discrepancies would need a gigabyte
+    first = f"""
+        SELECT table_name, discrepancy_id FROM (
+            SELECT table_name, discrepancy_id,
+                row_number() OVER (PARTITION BY table_name ORDER BY severity, discrepancy_id) AS turn
+            FROM discrepancies WHERE {counting}) WHERE turn <= {MOST_IDS} ORDER BY table_name, turn"""
+    rows = {row["table_name"]: row | {"ids": []} for row in ask(results, sums, "discrepancies")}
+    for row in ask(results, first, "discrepancies") if rows and named else ():
+        rows[row["table_name"]]["ids"].append(row["discrepancy_id"])
+    return rows
 
 
 def current_watermarks(
-    results: Results, lake: Lake, now: datetime, names: Collection[str] = ()
+    results: Results, lake: Lake, now: datetime, names: Collection[str] = (), *, named: bool = False
 ) -> dict[str, Row]:
     """Return by table the newest row of `verified`, with what the ledger and the lake file show since then.
 
     Audits of partitions change the ledger without a row, and acceptances end. The tables are those of the lake file,
-    of the last audits, and `names`. An audit whose clock was ahead counts only for a table that no other audit judged.
+    of the last audits, and `names`. Only with `named`, `blocked_by` has the ids of discrepancies. An audit whose clock
+    was ahead counts only for a table that no other audit judged.
 
     Raises:
         CannotAudit: the results cannot be read.
@@ -97,7 +106,7 @@ def current_watermarks(
     rows = last_watermarks(results, wanted, lake.overdue, until)
     if any(run["as_of"] > until for run in results.runs() if run["status"] in PUBLISHED):
         rows = _newest(results, f"v.as_of > {moment(until)}") | rows
-    blocking = blocking_discrepancies(results, now, accepted=lake.ledger.accepted_stop_verified)
+    blocking = blocking_discrepancies(results, now, accepted=lake.ledger.accepted_stop_verified, named=named)
     return {
         name: row | _since(row, places.get(name), blocking_of(blocking.get(name)), now)
         for name, row in rows.items()

@@ -1,0 +1,67 @@
+"""Draws the verified time of a table over its audits: a line that rises with them, and marks where it moved back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries.watermarks import Moved
+from lakeaudit.formatting import number, second
+from lakeaudit.report import palette
+from lakeaudit.results.watermark import BACK
+
+_HEIGHT = 180
+
+
+def show(moved: Sequence[Moved]) -> None:
+    """Show the plot; nothing if fewer than two audits are known."""
+    known = [each for each in moved if each.through is not None]
+    if len(moved) < 2 or not known:
+        return
+    widgets.section("Verified through")
+    back = sum(each.movement == BACK for each in moved)
+    last = f"now {second(moved[-1].through)}" if moved[-1].through else "now no commit is verified"
+    summary = f"The last {number(len(moved), 'audit')}; {last}; moved back {number(back, 'time')}"
+    st.caption(f"{summary}. The line shows up to which commit time each audit verified the table.")
+    st.altair_chart(_chart(moved), width="stretch", alt=summary)
+
+
+def _chart(moved: Sequence[Moved]) -> alt.LayerChart | alt.FacetChart:
+    rows = pd.DataFrame([_row(each) for each in moved], columns=["at", "through", "text"])
+    back = pd.DataFrame(
+        [_row(each) for each in moved if each.movement == BACK and each.through],
+        columns=["at", "through", "text"],
+    )
+    form = "%Y-%m-%d" if moved[-1].at - moved[0].at >= timedelta(days=4) else "%m-%d %H:%M"
+    at = alt.X(
+        "at:T",
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(title="audit (UTC)", labelOverlap=True, tickCount=8, format=form),
+    )
+    through = alt.Y(
+        "through:T",
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(title="verified through", labelOverlap=True, tickCount=5, format=form),
+    )
+    line = alt.Chart(rows).mark_line(
+        interpolate="step-after", color=palette.COLOURS["fine"], invalid="break-paths-show-domains"
+    )
+    marks = alt.Chart(back).mark_point(
+        filled=True, size=90, shape="triangle-down", color=palette.COLOURS["critical"]
+    )
+    return alt.layer(
+        *(each.encode(x=at, y=through, tooltip=["text:N"]) for each in (line, marks))
+    ).properties(height=_HEIGHT)
+
+
+def _row(each: Moved) -> tuple[str, str | None, str]:
+    until = second(each.through) if each.through else "no commit"
+    return _at(each.at), _at(each.through) if each.through else None, f"audit of {second(each.at)}: {until}"
+
+
+def _at(time: datetime) -> str:
+    """Return the time in a form that browsers read as UTC."""
+    return f"{time:%Y-%m-%dT%H:%M:%S}Z"
