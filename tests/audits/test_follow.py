@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ import pytest
 from lakeaudit.commands import follow as command
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.follow import decide
+from lakeaudit.follow.losses import Judge, Judged
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import rows_of
 from tests.builders import hudi
@@ -186,3 +188,20 @@ def test_a_deleted_live_file_is_one_open_discrepancy_with_its_cause_and_one_mess
     assert (again["discrepancy_id"], again["first_run_id"]) == (row["discrepancy_id"], row["first_run_id"])
     history = results_of(world.lake).history([row["discrepancy_id"]])
     assert [each["transition"] for each in history] == ["opened"]
+
+
+def test_a_table_that_cannot_be_judged_does_not_delay_the_losses_of_others(
+    world: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, (lost,) = Judge.judge, world.keys()[:1]
+
+    def refusing(self: Judge, con: Connection, tables: Collection[str], *more: Any) -> Judged:
+        if "lines" in tables:
+            raise ValueError("damaged")
+        return judge(self, con, tables, *more)
+
+    monkeypatch.setattr(Judge, "judge", refusing)
+    monkeypatch.setattr(decide, "GIVE_UP", 0.0)
+    world.delete(lost)
+    world.delete(world.keys("lines")[0])
+    assert (world.follow().exit_code, [*world.open()]) == (1, [lost])

@@ -5,7 +5,7 @@ is killed before gets the message again, and the ledger has its reports.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -151,6 +151,8 @@ class Follower:
         """Decide the events of the window and all that are due; return the number of reported losses."""
         with self.queue.hidden([*self._messages.values()]):
             self._distribute()
+            if self.decisions.due(self.seconds()) or self.decisions.to_read(self.seconds()):
+                self.tally.failed = ""
             self._read_commits()
             due = self.decisions.due(self.seconds())[:MOST_CHECKS]
             reported = self._check(due) if due else 0
@@ -180,27 +182,31 @@ class Follower:
         for table in self.decisions.to_read(now):
             context = self.context()
             unsure = self.known.needed.refresh([table], context)
-            if table in unsure:
-                why = self.known.needed.reread(table, context)
-                self.tally.failed = why or ""
-            whole = table not in unsure or not self.tally.failed
-            self.decisions.commits_read(table, self.known.needed.tables_of, now, whole=whole)
+            why = self.known.needed.reread(table, context) if table in unsure else None
+            if why:
+                self.tally.failed = why
+            self.decisions.commits_read(table, self.known.needed.tables_of, now, whole=not why)
 
     def _check(self, due: Sequence[Candidate]) -> int:
-        """Check objects, and report the losses that two checks have shown."""
+        """Check objects, and report the losses that two checks have shown.
+
+        If a table cannot be judged, the objects of the others are checked without it.
+        """
         context, logs = self.context(), self._logs(due)
         if logs:
             context = self.publisher.with_last_states(context)
         stamp = RunStamp(new_run_id(context.now), self.publisher.lake.name, context.now)
-        self.tally.checks += len(due)
         with task_connection("1GiB", threads=1) as con:
             try:
                 judged = self._judged(con, due, context, stamp, {*logs.values()})
             except Exception as error:  # noqa: BLE001 - damage of one table must not end the others
+                groups = _by_tables(due)
+                if len(groups) > 1:
+                    return sum(self._check(group) for group in groups)
                 self.tally.failed = str(error) if isinstance(error, AuditError) else damage_of(error)
                 self.decisions.decide({each.key: NoAnswer for each in due}, self.seconds())
                 return 0
-            self.tally.failed = ""
+            self.tally.checks += len(due)
             lost = self.decisions.decide(_outcomes(due, judged, logs), self.seconds())
             return self._report(con, lost, judged, stamp) if lost else 0
 
@@ -253,6 +259,14 @@ class Follower:
         decided = [self._messages.pop(each) for each in self._open.take_decided() if each in self._messages]
         if decided:
             self.queue.delete(decided)
+
+
+def _by_tables(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Return the objects by the tables that may need them."""
+    groups: dict[frozenset[str], list[Candidate]] = {}
+    for each in candidates:
+        groups.setdefault(each.tables, []).append(each)
+    return [*groups.values()]
 
 
 def _lines(findings: Relation) -> Iterator[str]:
