@@ -11,9 +11,9 @@ prefilter runs completely if the stored result does not fit, or if more than a t
 again. No result is stored if most files change with each audit (listings, scans, lists).
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import FunctionType
 from typing import Any, TypeGuard
@@ -31,6 +31,7 @@ from lakeaudit.evidence.protocol import BufferedRows, Part, Stage, pieces
 from lakeaudit.keys import Location, digest
 from lakeaudit.matching.prefilter import Prefilter, bucket_of, cleared_keys, is_keyed
 from lakeaudit.matching.prefiltered_reads import RowFilter, bitmap, bits_at, count_of
+from lakeaudit.matching.tree_sums import TreeSums
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -48,10 +49,10 @@ _STORED = pa.schema(
         ("settled", pa.list_(_SUMS)),
         ("logs", pa.list_(_LOCATION)),
         ("keys", pa.list_(pa.string())),  # names of the files of cleared keys
-        ("rest", pa.string()),  # prefix of the names of the files of the rest, see `cached_rest`
     ]
 )
-"""One row: the stored result."""
+"""One row: the stored result; `trees` are stored beside it, under their kinds."""
+_RESULT = "prefilter"
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ class PrefilterResult:
 
     Attributes:
         keys: names of the files of cleared keys.
-        more: buckets to read again that the stored result had cleared, as bits.
-        rest: prefix of the names of the files of the rest; empty: the result is not stored.
+        trees: sums of all plain rows for the trees of metadata stores.
         has_fault: whether a part could not be read.
     """
 
@@ -69,8 +69,7 @@ class PrefilterResult:
     row_filter: RowFilter
     logs: frozenset[Location]
     keys: Sequence[str] = ()
-    more: bytes = bitmap(())
-    rest: str = ""
+    trees: TreeSums = field(default_factory=dict)
     has_fault: bool = False
 
     @property
@@ -93,8 +92,10 @@ class PrefilterCache:
         with self.files.opened(self.name) as records:
             if records is None:
                 return None
-            ((_, batch),) = records
-            (stored,) = batch.to_pylist()
+            batches: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+            for kind, batch in records:
+                batches[kind].append(batch)
+        ((stored,),) = (batch.to_pylist() for batch in batches.pop(_RESULT))
         more = _minus(_either(stored["loose"], _loose_buckets(engine, self.loose)), stored["again"])
         if count_of(more) * MOST > sum(row["files"] for row in stored["settled"]):
             return None
@@ -104,28 +105,30 @@ class PrefilterCache:
         row_filter = RowFilter(_either(stored["again"], more), stored["twins"])
         settled = [_less(row, *sums[row["name"]]) for row in stored["settled"]]
         logs = frozenset(Location(p["bucket"], p["key"]) for p in stored["logs"])
-        return PrefilterResult(settled, row_filter, logs, more=more, rest=stored["rest"])
+        trees = {kind: pa.Table.from_batches(rows) for kind, rows in batches.items()}
+        return PrefilterResult(settled, row_filter, logs, trees=trees)
 
     def stage(self, prefilter: Prefilter) -> Stage:
         """Return a stage that clears keys and writes them to files; it answers `kept` (name), one row per file."""
         self.files.tidy([self.name])
         return partial(_clear_and_write, self.files, self.name, prefilter)
 
-    def store(self, result: PrefilterResult, engine: AuditEngine) -> PrefilterResult:
+    def store(self, result: PrefilterResult, engine: AuditEngine) -> None:
         """Store a result if the next audit can probably use it."""
         row_filter = result.row_filter
         loose = _loose_buckets(engine, self.loose)
         if result.has_fault or count_of(_minus(loose, row_filter.again)) * MOST > result.files:
             self.files.tidy(())
-            return result
-        rest = uuid4().hex
+            return
         logs = [{"bucket": place.bucket, "key": place.key} for place in sorted(result.logs)]
-        row = (row_filter.again, row_filter.twins, loose, [*result.settled], logs, [*result.keys], rest)
+        row = (row_filter.again, row_filter.twins, loose, [*result.settled], logs, [*result.keys])
         self.files.tidy([self.name, *result.keys])
         with self.files.writing(self.name) as out:
-            out.add("prefilter", duck.small(_STORED, [row]).to_batches()[0])
+            out.add(_RESULT, duck.small(_STORED, [row]).to_batches()[0])
+            for kind, sums in result.trees.items():
+                for batch in sums.to_batches():
+                    out.add(kind, batch)
             out.close()
-        return replace(result, rest=rest)
 
     def _sums_in(self, names: Iterable[str], buckets: bytes) -> dict[str, tuple[int, int]] | None:
         """Return by table (files, bytes) of the cleared keys in these buckets; None if a file is missing."""
@@ -177,7 +180,7 @@ def _is_firm(rows: Part | BufferedRows) -> TypeGuard[Part]:
 @cache
 def code_of_prefilter() -> str:
     """Return a digest of all code that makes fingerprints and clears keys by them."""
-    audit = ("cached_prefilter.py", "cached_rest.py", "kernel.py", "projection_pass.py")
+    audit = ("cached_prefilter.py", "kernel.py", "projection_pass.py")
     rooms = ("rules", "matching", "findings", "checks", "engine")
     return code_of(*READERS, *rooms, *(f"audit/{name}" for name in audit))
 

@@ -74,8 +74,9 @@ def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
     # a projection pass has counted the folders already
     count = evidence.folder_count if prefiltered.prefilter is None else None
     answers = AnswerTables(evidence.con)
-    stages = kernel_of(evidence).stages
-    for kind, batch in CountingEngine(engine, count).run(rows, stages, prefiltered.reading):
+    stages = prefiltered.stages(kernel_of(evidence).stages)
+    read = [*rows, *prefiltered.sums]
+    for kind, batch in CountingEngine(engine, count).run(read, stages, prefiltered.reading):
         answers.add(kind, batch)
     return RowsRead(evidence, rows, prefiltered, answers.by_kind())
 

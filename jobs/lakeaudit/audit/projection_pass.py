@@ -3,7 +3,7 @@
 The pass pays only for large evidence; below `PREFILTER_FROM` all rows are read in full at once.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,21 +12,30 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.audit.cached_prefilter import PrefilterResult, prefilter_cache
-from lakeaudit.audit.cached_rest import CachedRest
 from lakeaudit.audit.kernel import judge_children
 from lakeaudit.audit.task_functions import has_trees, task_facts
 from lakeaudit.checks.pointers.folder_counts import CountingEngine, without_folders
 from lakeaudit.checks.registry import checks
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.engine.cached_rows import cached_rows
-from lakeaudit.engine.chunks import FINGERPRINTS, WHOLE, Reading, has_fault
-from lakeaudit.engine.local import Answers, AuditEngine
-from lakeaudit.evidence.protocol import BufferedRows, Part
+from lakeaudit.engine.chunks import FINGERPRINTS, WHOLE, Chunk, Reading, has_fault, routes_of
+from lakeaudit.engine.local import Answers, AuditEngine, LocalBufferedRows
+from lakeaudit.evidence.protocol import BufferedRows, Part, RoutedStage, Stage
 from lakeaudit.findings.coverage import Tallies, Tally
 from lakeaudit.keys import Location
+from lakeaudit.matching import tree_sums
 from lakeaudit.matching.prefilter import ENTRY, Prefilter, cleared_keys, prefilter_of
 from lakeaudit.matching.prefilter_fingerprints import fingerprints
-from lakeaudit.matching.prefiltered_reads import RowFilter, ask_again, bitmap, read_again, read_siblings
+from lakeaudit.matching.prefiltered_reads import (
+    RowFilter,
+    Trees,
+    ask_again,
+    bitmap,
+    read_again,
+    read_siblings,
+    subtract_entries,
+)
+from lakeaudit.matching.tree_sums import TreeSums
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOLDER_FILES
@@ -45,6 +54,8 @@ class Prefiltered:
         logs: tables whose log has a file in storage; known only after a projection pass.
         folders: file counts of folders, from the same pass.
         whole: reads all rows, cached ones included.
+        sums: what trees need of plain rows, for the full read, see `tree_sums`; empty if there are no trees, or if they
+            are not known.
     """
 
     reading: Reading = WHOLE
@@ -55,6 +66,14 @@ class Prefiltered:
     logs: frozenset[Location] = frozenset()
     folders: Sequence[pa.RecordBatch] = ()
     whole: Reading = WHOLE
+    sums: Sequence[BufferedRows] = ()
+
+    def stages(self, stages: Sequence[Stage]) -> Sequence[Stage]:
+        """Return the stages of the full read."""
+        if not self.sums or self.prefilter is None:
+            return stages
+        first, *others = stages
+        return [RoutedStage(partial(subtract_entries, self.prefilter, first), routes_of(first)), *others]
 
     def folders_held(self, con: Connection) -> Relation:
         """Return FOLDER_FILES rows, one per folder."""
@@ -103,25 +122,27 @@ def run_projection_pass(
         narrow = replace(FINGERPRINTS, project=projection, rows=row_cache.rows_to_keep)
         stage = cache.stage(prefilter) if cache else partial(cleared_keys, prefilter)
         answers = CountingEngine(engine, evidence.folder_count).project(rows, [stage], narrow)
-        result = _collect(without_folders(answers, folders))
+        result = _collect(evidence.con, without_folders(answers, folders))
         if cache:
-            result = cache.store(result, engine)
-    row_filter, trees = result.row_filter, has_trees(evidence)
+            cache.store(result, engine)
+    row_filter = result.row_filter
+    trees: Trees = "none" if not has_trees(evidence) else "unknown" if result.has_fault else "summed"
     again = partial(read_again, prefilter, row_filter, trees)
     tables = {row["name"]: row for row in prefilter.tables.to_pylist()}
     left = row_filter.count / max(row_filter.count + result.files, 1)
-    all_rows = row_cache.rows
-    if cache and result.rest and trees:
-        sources = evidence.observed.sources
-        stored = frozenset(each.info.id for side in (sources.storage, sources.metastores) for each in side)
-        rest = CachedRest(
-            cache.files, result.rest, stored, prefilter, row_filter, result.more, row_cache.rows
-        )
-        all_rows = rest.rows
-    alone = left < FEW_LEFT and not trees
-    reading = Reading(partial(ask_again, row_filter, alone), again, left, rows=all_rows)
+    alone = left < FEW_LEFT and trees != "unknown"
+    reading = Reading(partial(ask_again, row_filter, alone), again, left, rows=row_cache.rows)
+    sums = [_buffered(result.trees)] if trees == "summed" else []
     whole = Reading(rows=row_cache.rows)
-    return Prefiltered(reading, result.settled, tables, prefilter, row_filter, result.logs, folders, whole)
+    return Prefiltered(
+        reading, result.settled, tables, prefilter, row_filter, result.logs, folders, whole, sums
+    )
+
+
+def _buffered(sums: TreeSums) -> LocalBufferedRows:
+    """Return sums as rows that a full read takes beside the rows of sources."""
+    chunks = [Chunk(0, kind, batch) for kind, rows in sums.items() for batch in rows.to_batches()]
+    return LocalBufferedRows(chunks, (), {})
 
 
 def lost_siblings(
@@ -139,10 +160,10 @@ def lost_siblings(
     return engine.run(rows, [partial(judge_children, task_facts(evidence))], reading)
 
 
-def _collect(answers: Answers) -> PrefilterResult:
+def _collect(con: Connection, answers: Answers) -> PrefilterResult:
     files, sizes = Counter[str](), Counter[str]()
     logs: set[Location] = set()
-    buckets: dict[str, list[Any]] = {"buckets": [], "twins": []}
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     keys: list[str] = []
     fault = False
     for kind, batch in answers:
@@ -152,12 +173,15 @@ def _collect(answers: Answers) -> PrefilterResult:
                 sizes[row["name"]] += row["bytes"]
         elif kind == "logs_seen":
             logs |= {Location(row["bucket"], row["key"]) for row in batch.to_pylist()}
-        elif kind in buckets:
-            buckets[kind].append(batch.column("bucket").to_numpy())
+        elif kind in ("buckets", "twins", *tree_sums.KINDS):
+            held[kind].append(batch)
         elif kind == "kept":
             keys += batch.column("name").to_pylist()
         elif kind == "notes":
             fault |= has_fault(batch)
     settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
-    row_filter = RowFilter(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
-    return PrefilterResult(settled, row_filter, frozenset(logs), keys, has_fault=fault)
+    again, twins = (
+        bitmap(batch.column("bucket").to_numpy() for batch in held[kind]) for kind in ("buckets", "twins")
+    )
+    row_filter, trees = RowFilter(again, twins), tree_sums.total(con, held)
+    return PrefilterResult(settled, row_filter, frozenset(logs), keys, trees, has_fault=fault)

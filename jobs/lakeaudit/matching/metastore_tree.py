@@ -31,8 +31,12 @@ _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 def of_trees(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
     """Return entries of stores with a tree of folders, see `Entries.tree`."""
-    flat = f"coalesce(source IN ({duck.literals(sources.flat_stores)}), false)"
-    return duck.made_of(con, f"SELECT * FROM input WHERE bare IS NOT TRUE AND NOT {flat}", entries)
+    return duck.made_of(con, f"SELECT * FROM input WHERE {in_tree(sources)}", entries)
+
+
+def in_tree(sources: SourceFacts) -> str:
+    """Return SQL for whether an entry belongs to a store with a tree of folders."""
+    return f"(bare IS NOT TRUE AND NOT coalesce(source IN ({duck.literals(sources.flat_stores)}), false))"
 
 
 def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
@@ -94,13 +98,13 @@ def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
     return duck.made_of(con, sql, rows)
 
 
-def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
-    """Sum sound file entries by folder: source, bucket, parent, owner, files, bytes."""
-    owned = attach_label(con, entries, sources.roots, "owner")
+def siblings(con: Connection, folders: Rows, sources: SourceFacts) -> Relation:
+    """Return sums of sound file entries by folder (source, bucket, parent, files, bytes) with `owner`, their table."""
+    # a table that holds one key of a folder holds all of its keys
+    keyed = duck.query(con, "SELECT *, parent || '/' AS key FROM input WHERE files <> 0", input=folders)
+    owned = attach_label(con, keyed, sources.roots, "owner")
     sql = f"""
-        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files,
-            CAST(sum(size) AS BIGINT) AS bytes
-        FROM e WHERE owner IS NOT NULL GROUP BY ALL
+        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, files, bytes FROM e WHERE owner IS NOT NULL
     """
     return duck.query(con, sql, e=owned)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.keys import TIERED_CLASSES
-from lakeaudit.matching import metastore_tree
+from lakeaudit.matching import metastore_tree, tree_sums
 from lakeaudit.matching.duplicates import content_etag
 from lakeaudit.matching.leftovers import LOG_OF_KEY
 from lakeaudit.matching.prefilter import CLAIM, ENTRY, OBJECT, OTHER, Prefilter, is_keyed
@@ -65,18 +65,37 @@ def fingerprints(prefilter: Prefilter, con: Connection, kind: str, rows: Rows) -
         yield "logs_seen", duck.query(con, logs, input=held)
         yield "contents", pa.concat_tables([_contents(held, name) for name in ("content", "alike")])
         if prefilter.entry_limits:
-            yield "traces", _folders(con, held)
+            yield from _with_folders(con, held)
         yield "traces", held.drop_columns(["content", "alike", "bucket", "folder", "log_bucket", "log"])
     elif kind == "entries":
         held = duck.table(_entries(prefilter, con, rows))
-        yield "traces", _folders(con, held)
-        yield "traces", held.drop_columns(["bucket", "folder"])
+        folders = duck.table(_plain_by_folder(prefilter, con, held))
+        yield from tree_sums.answers(tree_sums.of_entries(con, folders, prefilter.sources))
+        yield "traces", _folders(con, folders, "parent")
+        yield "traces", held.drop_columns(["source", "bucket", "parent", "expired", "bare"])
     elif kind in prefilter.traces:
         yield "traces", _claims(prefilter, con, prefilter.traces[kind](con, rows))
     elif is_keyed(kind):
         yield "traces", duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=rows)
     elif kind == "notes":
         yield kind, rows
+
+
+def _with_folders(con: Connection, objects: pa.Table) -> Iterator[tuple[str, Rows]]:
+    """Yield the folders of plain objects, and fingerprints of all folders."""
+    plain = f"SELECT bucket, folder, bool_or(side = {OBJECT}) AS plain FROM input GROUP BY bucket, folder"
+    folders = duck.table(duck.query(con, plain, input=objects))
+    yield from tree_sums.answers(tree_sums.of_objects(con, folders))
+    yield "traces", _folders(con, folders, "folder")
+
+
+def plain_entries(prefilter: Prefilter, con: Connection, entries: Rows) -> Relation:
+    """Return the plain ones of these entries as sums by folder, see `tree_sums.plain_by_folder`."""
+    return _plain_by_folder(prefilter, con, _entries(prefilter, con, entries))
+
+
+def _plain_by_folder(prefilter: Prefilter, con: Connection, fingerprinted: Rows) -> Relation:
+    return tree_sums.plain_by_folder(con, fingerprinted, prefilter.sources, f"side = {ENTRY}")
 
 
 def _contents(objects: pa.Table, name: str) -> pa.Table:
@@ -149,7 +168,7 @@ def _with_conditions(con: Connection, objects: Rows) -> Relation:
 
 
 def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
-    """Make fingerprints of entries, with `bucket` and `folder`."""
+    """Make fingerprints of entries, with the columns of `tree_sums.plain_by_folder`."""
     limits = " ".join(
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in prefilter.entry_limits.items()
     )
@@ -169,12 +188,14 @@ def _entries(prefilter: Prefilter, con: Connection, rows: Rows) -> Relation:
         f"SELECT *, coalesce({plain}, false) AS plain FROM input",
         input=duck.query(con, answering, input=placed),
     )
-    return duck.query(con, f"SELECT {attributes}, bucket, parent AS folder FROM input", input=judged)
+    # these rows are valid, so `size` and `etag` of their fingerprints are those of plain entries
+    sql = f"SELECT {attributes}, source, bucket, parent, expired, bare FROM input"
+    return duck.query(con, sql, input=judged)
 
 
-def _folders(con: Connection, rows: Rows) -> Relation:
+def _folders(con: Connection, rows: Rows, folder: str) -> Relation:
     """Make fingerprints of the folders of these rows and of all folders above, so that such keys are not cleared."""
-    folders = metastore_tree.folders_of(con, rows, "folder")
+    folders = metastore_tree.folders_of(con, rows, folder)
     return duck.query(con, f"SELECT {_fingerprint(OTHER, 'false')} FROM input", input=folders)
 
 

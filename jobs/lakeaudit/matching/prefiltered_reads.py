@@ -1,16 +1,18 @@
 """Selects the rows of keys that the prefilter has not cleared, and the rows of cleared keys that other keys need."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from lakeaudit.matching import metastore_tree, prefilter
+from lakeaudit.evidence.protocol import Stage
+from lakeaudit.matching import metastore_tree, prefilter, tree_sums
 from lakeaudit.matching.prefilter import Prefilter, bucket_of, is_filtered, is_keyed
-from lakeaudit.matching.prefilter_fingerprints import deciding_rows
+from lakeaudit.matching.prefilter_fingerprints import deciding_rows, plain_entries
+from lakeaudit.matching.share import uncleared
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -90,7 +92,7 @@ def ask_again(
 ) -> Iterator[tuple[str, Rows]]:
     """Filter rows that matter only for their own key, so that fewer rows are decoded.
 
-    `alone`: so do nearly all objects and entries, see `of_the_rest`; those that are left out are counted.
+    `alone`: so do nearly all objects and entries; those that are left out are counted.
     """
     if is_filtered(kind):
         yield kind, wanted.filtered(con, rows)
@@ -113,18 +115,17 @@ _LEFT_OUT = """
 """
 
 
+Trees = Literal["none", "summed", "unknown"]
+"""Whether a metadata store has a tree, and whether the projection pass has summed all that it needs."""
+
+
 def read_again(
-    prefilter: Prefilter,
-    wanted: RowFilter,
-    metastores: bool,
-    con: Connection,
-    kind: str,
-    batch: pa.RecordBatch,
+    prefilter: Prefilter, wanted: RowFilter, trees: Trees, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
     """Return the rows of a batch that are read again, and what other keys need of the other rows.
 
     Additional kinds: `settled_keys` (bucket, key) are cleared and judged on their content alone; `folders`, `siblings`
-    and `etag_habits` represent cleared objects and entries if metadata stores have a tree.
+    and `etag_habits` represent cleared objects and entries, unless the projection pass has summed them.
     """
     if not is_keyed(kind):
         yield kind, batch
@@ -135,50 +136,30 @@ def read_again(
     twins_alone = batch.filter(pa.array(twins & ~again))
     if twins_alone.num_rows:
         yield "settled_keys", twins_alone.select(["bucket", "key"])
-    if metastores and kind in REST:
-        yield from of_the_rest(prefilter, con, kind, batch.filter(pa.array(~again)))
+    if trees == "unknown" and kind in ("versions", "entries"):
+        yield from _tree_rows(prefilter, con, kind, batch.filter(pa.array(~again)))
 
 
-def of_the_rest(
-    prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
+def _tree_rows(
+    prefilter: Prefilter, con: Connection, kind: str, cleared: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
-    """Return what other keys need of cleared objects and entries."""
-    rest = batch.select(REST[kind])
-    if rest.num_rows and kind == "versions":
-        yield "folders", metastore_tree.folders_of(con, deciding_rows(prefilter, con, rest))
-    elif rest.num_rows:
-        of_trees = duck.hold(con, metastore_tree.of_trees(con, rest, prefilter.sources))
-        yield "siblings", metastore_tree.siblings(con, of_trees, prefilter.sources)
-        yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
+    """Return what trees need of cleared objects and entries."""
+    if kind == "versions":
+        yield "folders", metastore_tree.folders_of(con, deciding_rows(prefilter, con, cleared))
+    elif cleared.num_rows:
+        folders = duck.table(plain_entries(prefilter, con, cleared))
+        yield from tree_sums.of_entries(con, folders, prefilter.sources)
 
 
-def taken_off(
-    prefilter: Prefilter, con: Connection, kind: str, batch: pa.RecordBatch
+def subtract_entries(
+    prefilter: Prefilter, stage: Stage, con: Connection, rows: Mapping[str, Rows]
 ) -> Iterator[tuple[str, Rows]]:
-    """Return negative sums that remove objects and entries from the sums of `of_the_rest`."""
-    for of_kind, rows in of_the_rest(prefilter, con, kind, batch):
-        if counts := _COUNTS.get(of_kind):
-            negative = ", ".join(f"-{name} AS {name}" for name in counts)
-            yield of_kind, duck.query(con, f"SELECT * REPLACE ({negative}) FROM input", input=rows)
-
-
-_COUNTS = {"siblings": ("files", "bytes"), "etag_habits": ("live_files", "with_etag")}
-REST = {
-    "versions": ["source", "bucket", "key"],
-    "entries": [
-        "source",
-        "bucket",
-        "key",
-        "parent",
-        "size",
-        "etag",
-        "tombstone",
-        "is_dir",
-        "expired",
-        "bare",
-    ],
-}
-"""By kind of row the columns that folders, siblings and habits need."""
+    """Run the first stage of a full read; its entries are judged one by one, so they leave the sums of all entries."""
+    if "entries" in rows:
+        again = uncleared(con, duck.relation(con, rows["entries"]), rows)
+        folders = duck.table(plain_entries(prefilter, con, again))
+        yield from tree_sums.subtracted(con, folders, prefilter.sources)
+    yield from stage(con, rows)
 
 
 def read_siblings(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.audit import cached_prefilter, cached_rest
+from lakeaudit.audit import cached_prefilter
 from lakeaudit.audit.cached_prefilter import PrefilterCache, PrefilterResult
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Batches, note_row
@@ -89,17 +89,13 @@ def checked(lake: ScreenLake, shares: int = 1) -> FirstAnswers:
 
 
 def files(lake: ScreenLake) -> list[Path]:
-    """Return the files of cleared keys, the prefilter's own, and those of the rest, in order of writing."""
+    """Return the files of cleared keys, and the prefilter's own, in order of writing."""
     found = [path for path in Path(lake.results.spark_path, ".screen").rglob("*") if path.is_file()]
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
-def test_unchanged_files_are_cleared_again(
-    lake: ScreenLake, first: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rest is made once, too."""
+def test_unchanged_files_are_cleared_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
     kept = files(lake)
-    monkeypatch.setattr(cached_rest.CachedRest, "_divide", None)
     assert checked(lake).files == first[1] >= len(KEYS)
     assert files(lake) == kept
 
@@ -224,18 +220,6 @@ def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
     assert reused_screen(replace(lake, commits=[step(KEYS[0], version=6)])) is None
 
 
-@pytest.mark.parametrize("harm", [pytest.param(HARMS[0], marks=pytest.mark.soak), HARMS[1]])
-def test_of_the_rest_what_is_gone_or_torn_is_made_again(
-    lake: ScreenLake, harm: Callable[[Path], Any]
-) -> None:
-    kept = files(lake)
-    for file in kept[2:]:
-        harm(file)
-    checked(replace(lake, **NEWER), shares=2)
-    assert {*files(lake)} == {*kept}
-    checked(lake)
-
-
 def faulty(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
     yield kind, rows
     yield "notes", note_row("source", "part", "cannot be read")
@@ -249,7 +233,7 @@ def test_only_the_last_screen_is_kept_and_none_of_a_reading_with_a_fault(
     assert len(files(lake)) == len(kept)
     assert not {*files(lake)} & {*kept}
     monkeypatch.setattr(screen_lake, "_single_batch", faulty)
-    narrowly(lake, InProcessEngine(1))
+    assert differences(in_full(lake), narrowly(lake, InProcessEngine(1))) == {}
     assert files(lake) == []
 
 

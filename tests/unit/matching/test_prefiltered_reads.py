@@ -37,7 +37,7 @@ def test_rows_that_are_left_out_are_counted(alone: bool) -> None:
     con = connection()
     reading = Reading(
         partial(ask_again, WANTED, alone),
-        partial(read_again, ScreenLake().screen(), WANTED, False),
+        partial(read_again, ScreenLake().screen(), WANTED, "none"),
         left=0.01,
     )
     chunks = list(read_part(con, Part("storage:0", _read, 1), 1, reading))
