@@ -191,10 +191,20 @@ def _sentences(session: PageSession, row: Row) -> Iterator[str]:
     back = f"; reopened {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}{back}."
     if any(row[name] is not None for name in ("files", "rows_at_stake", "bytes_at_stake")):
-        rows, size = widgets.number(row["rows_at_stake"], "row"), formatting.exact_size(row["bytes_at_stake"])
-        yield f"{widgets.number(row['files'], 'file')}, {rows}, {size} at stake."
+        yield _at_stake(row)
     if row["ack_until"]:
         yield f"Accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
+
+
+def _at_stake(row: Row) -> str:
+    """Return what is at stake, and which amounts are not known."""
+    files, rows, size = row["files"], row["rows_at_stake"], row["bytes_at_stake"]
+    known = [
+        widgets.number(many, noun) for many, noun in ((files, "file"), (rows, "row")) if many is not None
+    ]
+    known += [formatting.exact_size(size)] if size is not None else []
+    unknown = " and ".join(name for name, value in (("rows", rows), ("bytes", size)) if value is None)
+    return f"{', '.join(known)} at stake{f'; {unknown} not known' if unknown else ''}."
 
 
 def _restore(session: PageSession, row: Row) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import streamlit as st
 
+from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import plans as figures
 from lakeaudit.dashboard.queries.plans import PlanSteps
@@ -61,7 +62,8 @@ def show(session: PageSession) -> None:
         return
     widgets.section("Plans")
     if not newest.shown:
-        st.caption("There is no plan yet. `lakeaudit reconcile plan` writes a plan and changes nothing.")
+        command = widgets.literal(f"lakeaudit reconcile plan {operand(session.lake_file)}")
+        st.caption(f"There is no plan yet. {command} writes a plan and changes nothing.")
     else:
         rows = [_line(session, plan, newest.steps.get(plan["plan_id"], {})) for plan in newest.shown]
         widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", "for a person"))
@@ -173,9 +175,8 @@ def _mark(status: str) -> str:
 def _notices(session: PageSession, notices: Sequence[Row]) -> None:
     widgets.section("Notices")
     if not notices:
-        st.caption(
-            "No notice was sent yet. `lakeaudit alert` sends due notices to the receivers in `alerts`."
-        )
+        command = widgets.literal(f"lakeaudit alert {operand(session.lake_file)}")
+        st.caption(f"No notice was sent yet. {command} sends due notices to the receivers in `alerts`.")
         return
     rounds = _rounds(notices)
     columns = ("severity", "what", "table", "state", "to", "made", "run")

@@ -100,7 +100,7 @@ def _state(run: Row) -> str:
 
 def _severities(changed: Changed, *transitions: str) -> str:
     return ", ".join(
-        f"{count(number)} {visible(severity)}"
+        f"{count(number)} {visible(severity) or 'of unknown severity'}"
         for severity, number in changed.by_severity(*transitions).items()
     )
 
