@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
+from lakeaudit.errors import one_line
 from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.findings.unread_sources import UnreadSource
 from lakeaudit.formatting import in_utc
@@ -14,6 +15,8 @@ from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS, rank
 
 SAMPLES = 3
+LONGEST_CAUSE = 400
+"""Number of characters of the cause of a source that could not be read in full."""
 MOST_NOTES = 1000
 """Up to this number each note of a part becomes a gap; the rest of a source becomes one gap."""
 
@@ -177,6 +180,7 @@ def _of_source(source: str, location: str, holes: Sequence[EvidenceGap], lake: L
         "subject": f"{source} {location}",
         "files": sum(hole.count for hole in holes),
         "confirmation": "not_needed",
+        "cause": one_line(f"{location}: {samples}{more}", LONGEST_CAUSE),
         "explanation": f"{samples}{more}",
     }
 

@@ -145,6 +145,7 @@ def test_one_finding_per_source_with_gaps() -> None:
         "subject": "storage:0 s3://reports/lake",
         "files": 10,
         "confirmation": "not_needed",
+        "cause": "s3://reports/lake: f 0 is gone; f 1 is gone; f 2 is gone and 2 more",
         "explanation": "f 0 is gone; f 1 is gone; f 2 is gone and 2 more",
     }
 
