@@ -92,7 +92,7 @@ def run(
         with progress.stage("read the tables") as log:
             known = tables.known_tables()
             log.note(tables=len(known.watched), files=known.needed.index.about.files)
-        publisher = Publisher(known.judge.lake, clients, clock)
+        publisher = Publisher(lake, clients, clock)
         follower = Follower(queue, known, publisher, context, time.monotonic)
         session = _Session(request, lake, clients, clock, follower, queue, tables)
         with progress.stage("follow") as log:

@@ -24,6 +24,7 @@ from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs
 from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
+from lakeaudit.results.check_file import write_check_file
 from lakeaudit.results.read import FOLLOWED, FOLLOWING, Results
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
@@ -53,7 +54,7 @@ _NO_RESOLUTION = pa.schema(
 
 @dataclass(frozen=True)
 class Publisher:
-    """Where losses are reported, and the clock of the process."""
+    """Where losses are reported, and the clock of the process; the lake is as in the lake file."""
 
     lake: Lake
     clients: Clients
@@ -75,6 +76,7 @@ class Publisher:
             changes = self._changes(con, ledger, findings, stamp)
             if changes.counts:
                 self._write(writer, ledger, findings, changes, stamp)
+                write_check_file(past.again(), self.lake, self.clock(), all_tables=False)
             return {action: number for action, number in changes.counts.items() if action in TRANSITIONS}
 
     def open_discrepancies(self, tables: Collection[str], run_id: str) -> OpenDiscrepancies:

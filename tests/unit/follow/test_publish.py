@@ -1,5 +1,6 @@
 """Reports of `follow` in the ledger: no audit is replaced, and a killed process reports once."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from lakeaudit.findings import finding_rows
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.follow.publish import Publisher
 from lakeaudit.ledger.lease import WAIT, leased, leased_soon
+from lakeaudit.results.check_file import check_file
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.results.write import ResultsWriter
@@ -82,6 +84,8 @@ def test_a_loss_is_opened_once_and_no_audit_is_replaced(shop: Lake, con: Connect
     assert (found.runs(), found.last_published(), found.coverage("f1")) == ([], None, [])
     assert [run["run_id"] for run in found.followed()] == ["f1", "f3"]
     assert transitions(shop) == {"opened": 3}
+    gate = json.loads(Path(check_file(found).spark_path).read_text())["tables"]["orders"]
+    assert gate["open"] == {"critical": 3}, "gates of pipelines see the losses at once"
     assert [(change.number, change.cause) for change in changes_of(found, "f1")] == [
         (2, "deleted (ObjectRemoved:Delete)")
     ]
