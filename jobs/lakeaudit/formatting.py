@@ -42,6 +42,20 @@ def pieces(text: str) -> Iterator[tuple[bool, str]]:
         yield odd, "".join(_spelled(char) if odd else char for _, char in run)
 
 
+def without_signatures(text: str) -> str:
+    """Return the text without passwords in addresses, and without queries of addresses that sign a request."""
+    for pattern, instead in _SIGNED:
+        text = pattern.sub(instead, text)
+    return text
+
+
+_SIGNED = (
+    (re.compile(r"(://[^/?#\s@:]*):[^/?#\s@]*@"), r"\1:...@"),
+    (re.compile(r"(?i)(https?://[^\s?]+)\?\S+"), r"\1?..."),
+    (re.compile(r"(?i)\?(?=\S*(?:x-(?:amz|goog)-|signature=|sig=|accesskeyid=|token=))\S+"), "?..."),
+)
+
+
 def _plain(text: str) -> bool:
     return text.isprintable() and _BLANK_LETTERS.isdisjoint(text)
 

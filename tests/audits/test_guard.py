@@ -10,12 +10,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import BadInput
-from lakeaudit.guard import listed_folders, objects
+from lakeaudit.guard import listed_folders, objects, share
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import guarded
 from tests.builders.audits import audited
 from tests.builders.delta_lake import add, metadata, protocol
-from tests.builders.guarded import DATA, MONTH, guard
+from tests.builders.guarded import DATA, MONTH, guard, printed
 from tests.builders.results import NOON, publish, run
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -331,3 +331,47 @@ def test_more_folders_than_are_searched_for_tables(
     answers = guard(lake_of(shop, tmp_path), tmp_path, [*of_partitions, *others])
     assert answers == dict.fromkeys(of_partitions, "free") | dict.fromkeys(others, "unknown")
     assert "1 folder of it not searched" in str(answers.rows[others[0]]["reason"])
+
+
+def test_a_clock_far_ahead_of_storage_does_not_make_files_old(shop: Shop, tmp_path: Path) -> None:
+    """Storage writes its own time into each response."""
+    young = put(shop, "warehouse/orders/young.parquet", timedelta(hours=1))
+    removed = [f"s3://{shop.bucket}/{key}" for key in shop.keys("customers")]
+    write_deltalake(f"s3://{shop.bucket}/warehouse/customers", pa.table({"day": ["2026-11-01"], "amount": [1]}),
+                    mode="overwrite", storage_options=shop.options)  # fmt: skip
+    answers = guard(lake_of(shop, tmp_path), tmp_path, [young, *removed], ahead=MONTH)
+    assert answers == {young: "being_written"} | dict.fromkeys(removed, "promised")
+    assert any("the clock of this machine is 30" in each for each in answers.result.warnings)
+
+
+def test_signatures_and_control_characters_are_not_printed(shop: Shop, tmp_path: Path) -> None:
+    key = "warehouse/orders/dead\x1b[2J.parquet"
+    dead = put(shop, key)
+    signed = f"https://{shop.bucket}.s3.amazonaws.com/warehouse/orders/x?X-Amz-Signature=5ec2e7"
+    of_other = "https://user:5ec2e7@example.com/x?sig=5ec2e7"
+    texts = {
+        form: printed(lake_of(shop, tmp_path), tmp_path, [dead, signed, of_other], form)
+        for form in ("text", "json", "jsonl", "csv")
+    }
+    assert [form for form, text in texts.items() if "5ec2e7" in text or "\x1b" in text] == []
+    output = tmp_path / "safe.csv"
+    guard(lake_of(shop, tmp_path), tmp_path, [dead], output=output)
+    assert f"{shop.bucket},{key},s3://{shop.bucket}/{key}," in output.read_text()
+
+
+@pytest.mark.parametrize("requests", [0, 100])
+def test_a_list_that_does_not_stay_in_memory(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int
+) -> None:
+    """The keys are written to files, and the free ones come from the storage sources or from requests."""
+    monkeypatch.setattr(share, "FEW_KEYS", 0)
+    live = [f"s3a://{shop.bucket}/{key}" for key in shop.keys("orders")]
+    dead = [put(shop, f"warehouse/orders/day={n}/dead.parquet") for n in range(20)]
+    shop.take_inventory()
+    output = tmp_path / "safe.csv"
+    answers = guard(
+        lake_of(shop, tmp_path), tmp_path, [*live, *dead, *dead], max_requests=requests, output=output
+    )
+    assert answers == dict.fromkeys(live, "live") | dict.fromkeys(dead, "free")
+    assert {row["lines"] for row in answers.rows.values() if row["status"] == "free"} == {2}
+    assert [line.split(",")[2] for line in output.read_text().splitlines()[1:]] == dead

@@ -1,7 +1,7 @@
 """Runs the benchmark: generates a lake, measures an audit of it, bare Spark and DuckDB, and writes the figures.
 
 usage: python -m tests.bench [SIZE] [--profile clean|real] [--tables N] [--csv] [--format delta|iceberg|hudi]
-    [--runs N] [--second] [--live]
+    [--runs N] [--second] [--live] [--guard]
 """
 
 import argparse
@@ -23,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     _tell(f"  {lake_folder(spec, second=options.second)}")
     if options.generate:
         return 0
-    selection = Selection(options.runs or runs_of(spec), options.second, options.live, tuple(options.only))
+    runs, only = options.runs or runs_of(spec), tuple(options.only)
+    selection = Selection(runs, options.second, options.live, options.guard, only)
     done = measure(spec, selection, _tell)
     report.store_figures(spec, done)
     if not options.no_docs:
@@ -46,6 +47,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         help="also measure two audits after 1 %% of the files changed",
     )
     parser.add_argument("--live", action="store_true", help="also measure a live audit of a small table")
+    parser.add_argument("--guard", action="store_true", help="also measure guard with a list of all files")
     parser.add_argument(
         "--only",
         nargs="+",
@@ -56,8 +58,12 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--generate", action="store_true", help="generate the lake and stop")
     parser.add_argument("--no-docs", action="store_true", help="do not change docs/benchmark.md")
     options = parser.parse_args(arguments)
-    if options.format != "delta" and (options.profile, options.second) != ("clean", False):
-        parser.error("profile real and a second audit need Delta tables")
+    if options.format != "delta" and (options.profile, options.second, options.guard) != (
+        "clean",
+        False,
+        False,
+    ):
+        parser.error("profile real, a second audit and guard need Delta tables")
     return options
 
 

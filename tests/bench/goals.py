@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.bench.measure import AUDIT, AUDIT_OF_TWO, DUCK, DUCK_OF_TWO, LIVE, SAME, SECOND, SESSION
+from tests.bench.measure import AUDIT, AUDIT_OF_TWO, DUCK, DUCK_OF_TWO, GUARD, LIVE, SAME, SECOND, SESSION
 from tests.bench.spec import FIGURES
 
 GIB = 2**30
@@ -81,6 +81,10 @@ def _of_format(kind: str, must: float, aim: float) -> tuple[Goal, ...]:
 
 GOALS = (
     Goal("10 million, two sources, over DuckDB", 5, 3.3, (_TEN_M, AUDIT_OF_TWO), (_TEN_M, DUCK_OF_TWO)),
+    *(
+        Goal(f"guard of {size} keys over the audit, two sources", 1.3, 1, (lake, GUARD), (lake, AUDIT_OF_TWO))
+        for size, lake in (("1 million", _ONE_M), ("10 million", _TEN_M))
+    ),
     Goal("100 million, two sources", 200, 100, (_HUNDRED_M, AUDIT_OF_TWO)),
     Goal("10,000 files x 3, over Spark's start and stop", 2.5, 1.5, (_TEN_K, AUDIT), (_TEN_K, SESSION)),
     Goal("10 million x 3, over DuckDB", 2, 1.3, (_TEN_M, AUDIT), (_TEN_M, DUCK)),

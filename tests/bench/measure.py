@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from lakeaudit.demo.server import own_credentials
-from tests.bench import check, contenders, live
+from tests.bench import check, contenders, guarded, live
 from tests.bench.server import serving, serving_live
 from tests.bench.spec import OF_THE_STORE, ROOT, Spec
 from tests.bench.watch import ProcessUsage, run_watched
@@ -20,6 +20,7 @@ SESSION, PASS, DUCK, AUDIT = "Spark session", "Spark pass", "DuckDB", "audit"
 DUCK_OF_TWO, AUDIT_OF_TWO = "DuckDB, two sources", "audit, two sources"
 """The same lake without its metadata store: the tables' own logs and an inventory."""
 CONTENDERS = (SESSION, PASS, DUCK, AUDIT, DUCK_OF_TWO, AUDIT_OF_TWO)
+GUARD = "guard of all files, two sources"
 SAME, SECOND = "second audit, same report and export", "second audit, new report and export"
 LIVE, REPAIR = "live audit of a table", "delta-rs repair"
 RUNS_OF_SMALL, SMALL = 3, 5_000_000
@@ -57,6 +58,7 @@ class Selection:
     runs: int
     second: bool = False
     live: bool = False
+    guard: bool = False
     only: tuple[str, ...] = ()
 
     def wants(self, name: str) -> bool:
@@ -96,13 +98,20 @@ def _in_turn(spec: Spec, selection: Selection, work: Path) -> Turn:
         yield DUCK, done, _same_counts(json.loads(done.out), check.counts(first / "truth.parquet"))
     if selection.wants(AUDIT):
         yield from _audits(spec, work, second=selection.second)
+    yield from _of_two(spec, selection, work)
+    if selection.live:
+        yield from _live(work / "live")
+
+
+def _of_two(spec: Spec, selection: Selection, work: Path) -> Turn:
+    first = spec.folder / "first"
     if selection.wants(DUCK_OF_TWO):
         done = _run(contenders.module("duck_compare", spec.format, "--two", str(first)), work / "duck")
         yield DUCK_OF_TWO, done, _same_counts(json.loads(done.out), _without_store(first))
     if selection.wants(AUDIT_OF_TWO):
         yield _audit_of_two(spec, work)
-    if selection.live:
-        yield from _live(work / "live")
+    if selection.guard:
+        yield _guard(spec, work / "guard")
 
 
 def _without_store(folder: Path) -> dict[str, int]:
@@ -115,6 +124,15 @@ def _audit_of_two(spec: Spec, work: Path) -> tuple[str, ProcessUsage, Sequence[s
     with serving(str(folder)) as endpoint:
         audit = contenders.prepare(work / "two", folder, endpoint, spec.format, store=False)
         return AUDIT_OF_TWO, *_audited(audit, folder / "truth.parquet", [*_without_store(folder)])
+
+
+def _guard(spec: Spec, work: Path) -> tuple[str, ProcessUsage, Sequence[str]]:
+    folder = spec.folder / "first"
+    listed = guarded.write_list(folder, work / "delete.txt")
+    with serving(str(folder)) as endpoint:
+        lake_file = contenders.prepare(work, folder, endpoint, spec.format, store=False).lake_file
+        done = _run(guarded.command(lake_file, work / "delete.txt"), work / "logs", contenders.AUDITED)
+    return GUARD, done, guarded.differences(done.out, listed)
 
 
 def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:

@@ -13,6 +13,7 @@ from tests.bench.measure import (
     AUDIT_OF_TWO,
     DUCK,
     DUCK_OF_TWO,
+    GUARD,
     LIVE,
     PASS,
     REPAIR,
@@ -242,7 +243,7 @@ def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Ro
         [*_which(one), name, _seconds(run), _memory_text(run), _load(run), _exact(one, name)]
         for one in figures.values()
         for name, run in one["median"].items()
-        if name in (SAME, SECOND, LIVE, REPAIR)
+        if name in (SAME, SECOND, LIVE, REPAIR, GUARD)
     ]
     return ("files x 3", "profile", "tables", "what", "seconds", "memory", "load", "exact"), rows
 

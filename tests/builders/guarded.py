@@ -35,18 +35,35 @@ class Answers(dict[str, str]):
     rows: dict[str, dict[str, object]]
 
 
-def guard(lake: Lake, folder: Path, lines: Sequence[str] | str, **request: object) -> Answers:
-    """Answer for these lines, or for the list of that name or location."""
-    if isinstance(lines, str):
-        name = lines
-    else:
-        file = folder / "delete.txt"
-        file.write_text("".join(f"{line}\n" for line in lines))
-        name = str(file)
+def guard(
+    lake: Lake,
+    folder: Path,
+    lines: Sequence[str] | str,
+    *,
+    ahead: timedelta = timedelta(0),
+    **request: object,
+) -> Answers:
+    """Answer for these lines, or for the list of that name or location; the clock may be ahead."""
     out = StringIO()
-    given = Request(name, format="jsonl", **request)  # type: ignore[arg-type]
-    result = run(given, lake, clock=lambda: datetime.now(UTC), progress=SilentProgress(), out=out)
+    given = Request(_list_of(lines, folder), format="jsonl", **request)  # type: ignore[arg-type]
+    result = run(given, lake, clock=lambda: datetime.now(UTC) + ahead, progress=SilentProgress(), out=out)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     answers = Answers({row["text"]: row["status"] for row in rows})
     answers.result, answers.rows = result, {row["text"]: row for row in rows}
     return answers
+
+
+def printed(lake: Lake, folder: Path, lines: Sequence[str], form: str) -> str:
+    """Everything that the command prints in a format, with its last line."""
+    out = StringIO()
+    request = Request(_list_of(lines, folder), format=form)
+    result = run(request, lake, clock=lambda: datetime.now(UTC), progress=SilentProgress(), out=out)
+    return f"{out.getvalue()}{result.verdict}"
+
+
+def _list_of(lines: Sequence[str] | str, folder: Path) -> str:
+    if isinstance(lines, str):
+        return lines
+    file = folder / "delete.txt"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    return str(file)

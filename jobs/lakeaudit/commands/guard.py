@@ -26,6 +26,7 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard.answer import Question, answer
 from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.lists.open_list import read_list
+from lakeaudit.guard.storage_clock import clock_lead
 from lakeaudit.keys import Location
 from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.renamed_tables import under_current_names
@@ -57,7 +58,12 @@ def run(
             request.delete_list, clients, form=request.form, bucket=request.bucket
         )
         listed = duck.hold_batches(con, LISTED, batches)
-        now = clock()
+        lead = clock_lead(clients, (*(table.location for table in lake.tables), lake.results), clock)
+
+        def storage_clock() -> datetime:
+            return clock() - lead
+
+        now = storage_clock()
         lake, clients, doubts = _known_lake(lake, engine, clients, now)
         relative_to = _locations(lake, request.tables)
         context, more = _with_history(Context(engine, clients, now, now, live=True), lake, now)
@@ -68,11 +74,11 @@ def run(
             engine=engine,
             context=context,
             con=con,
-            clock=clock,
+            clock=storage_clock,
             progress=progress,
             pause=time.sleep,
         )
-        result = Result(lake, answered, form, lines.cut_off)
+        result = Result(lake, answered, form, lines.cut_off, lead)
         safe = write_safe_list(result, request.output) if request.output else None
         print_answers(result, request, safe, out)
         return CommandResult(verdict_of(result), result.exit_code, warnings=warnings_of(result))

@@ -2,26 +2,37 @@
 
 import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
-from lakeaudit.commands.status import replace_file
+from lakeaudit.commands.status import replace_file, replacing
 from lakeaudit.config import Lake
 from lakeaudit.errors import CannotPublish
-from lakeaudit.formatting import count, iso, iso_or_null, number, second, visible
+from lakeaudit.formatting import (
+    count,
+    duration,
+    iso,
+    iso_or_null,
+    number,
+    second,
+    visible,
+    without_signatures,
+)
 from lakeaudit.guard.answer import GuardAnswers
 from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
 from lakeaudit.keys import uri_of
 from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
 from lakeaudit.runtime.connections.request_limit import MAX_GUARD_REQUESTS
+from lakeaudit.runtime.duck import DuckError
 
 FORMAT = 1
 SHOWN = 10
 """Files of each status that the text names."""
+MINUTE = timedelta(minutes=1)
 IN_JSON = 1000
 """Files that are not free that the JSON document names."""
 
@@ -52,12 +63,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Result:
-    """The answers with the lake, the form of the list, and why files may be missing in the list."""
+    """The answers with the lake, the form of the list, and why files may be missing in the list.
+
+    `clock_lead` is the time by which the clock of this machine is ahead of storage's.
+    """
 
     lake: Lake
     answered: GuardAnswers
     form: str
     cut_off: str
+    clock_lead: timedelta = timedelta(0)
 
     @property
     def exit_code(self) -> int:
@@ -71,7 +86,10 @@ class Result:
 def warnings_of(result: Result) -> tuple[str, ...]:
     """Return the warnings about the list as a whole."""
     cut = f"the list is not complete: {result.cut_off}; a delete may remove files that guard did not check"
-    return (cut,) if result.cut_off else ()
+    ahead = duration(result.clock_lead)
+    lead = f"the clock of this machine is {ahead} ahead of storage's, whose time guard uses"
+    reasons = ((cut, bool(result.cut_off)), (lead, result.clock_lead > MINUTE))
+    return tuple(text for text, applies in reasons if applies)
 
 
 def verdict_of(result: Result) -> str:
@@ -105,7 +123,7 @@ def print_answers(result: Result, request: Request, safe: SafeList | None, out: 
     elif request.format == "jsonl":
         out.writelines(f"{json.dumps(_plain(row))}\n" for row in result.answered.rows(*STATUSES))
     elif request.format == "csv":
-        _write_csv(out, map(_plain, result.answered.rows(*STATUSES)), list(GuardedFile.__annotations__))
+        _write_csv(out, map(_plain, result.answered.rows(*STATUSES)))
     else:
         out.writelines(f"{line}\n" for line in _text(result, safe))
 
@@ -131,7 +149,7 @@ def _line(row: Mapping[str, Any]) -> str:
     of_table += [number(row["rows"], "row")] if row["rows"] is not None else []
     until = f", until {second(row['until'])}" if row["until"] is not None else ""
     where = f" ({', '.join(of_table)})" if of_table else ""
-    return visible(f"{file}{where}: {row['reason']}{until}")
+    return visible(without_signatures(f"{file}{where}: {row['reason']}{until}"))
 
 
 def summary(result: Result, request: Request, safe: SafeList | None) -> GuardSummary:
@@ -160,10 +178,10 @@ def _plain(row: Mapping[str, Any]) -> GuardedFile:
     return {
         "line": row["line"],
         "lines": row["lines"],
-        "text": row["text"],
-        "uri": None if row["bucket"] is None else uri_of(row["bucket"], row["key"]),
+        "text": None if row["text"] is None else without_signatures(row["text"]),
+        "uri": None if row["bucket"] is None else without_signatures(uri_of(row["bucket"], row["key"])),
         "status": row["status"],
-        "reason": row["reason"],
+        "reason": without_signatures(row["reason"]),
         "table": row["table_name"],
         "table_version": row["table_version"],
         "rows": row["rows"],
@@ -172,33 +190,33 @@ def _plain(row: Mapping[str, Any]) -> GuardedFile:
     }
 
 
-def _write_csv(out: TextIO, rows: Iterator[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+def _write_csv(out: TextIO, rows: Iterator[GuardedFile]) -> None:
+    """Write rows as CSV; people open it in terminals and spreadsheets, so characters that move others are escaped."""
+    writer = csv.DictWriter(out, [*GuardedFile.__annotations__], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
-
-
-_SAFE_COLUMNS = ("bucket", "key", "uri", "size", "etag", "version_id")
+    for row in rows:
+        writer.writerow(
+            {name: visible(value) if isinstance(value, str) else value for name, value in row.items()}
+        )
 
 
 def write_safe_list(result: Result, path: Path) -> SafeList:
     """Write the free keys, and a JSON document with the digest of that file and the time for which it is valid."""
-    text = io.StringIO()
-    free = [{**row, "uri": uri_of(row["bucket"], row["key"])} for row in result.answered.free_keys()]
-    _write_csv(text, iter(free), _SAFE_COLUMNS)
-    content = text.getvalue().encode()
-    safe: SafeList = {
-        "file": str(path),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "keys": len(free),
-        "lake": result.lake.name,
-        "answered_at": iso(result.answered.read_at),
-        "valid_until": iso(result.answered.holds_until),
-    }
     try:
-        replace_file(path, content)
+        with replacing(path) as copy:
+            keys = result.answered.write_free_keys(str(copy))
+            with copy.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+        safe: SafeList = {
+            "file": str(path),
+            "sha256": digest,
+            "keys": keys,
+            "lake": result.lake.name,
+            "answered_at": iso(result.answered.read_at),
+            "valid_until": iso(result.answered.holds_until),
+        }
         replace_file(path.with_name(f"{path.name}.json"), f"{json.dumps(safe)}\n".encode())
-    except OSError as error:
-        what = f"cannot be written ({error.strerror})"
+    except (OSError, DuckError) as error:
+        what = f"cannot be written ({getattr(error, 'strerror', None) or error})"
         raise CannotPublish(f"-o {path}", what, "name a file in a writable folder") from error
     return safe

@@ -121,10 +121,17 @@ def write_whole(name: str, content: bytes, clients: Clients, about: str) -> None
 
 def replace_file(path: Path, content: bytes) -> None:
     """Replace a file in one step, so that no reader sees a part of it."""
+    with replacing(path) as copy:
+        copy.write_bytes(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a file beside `path`, which replaces it in one step if the block succeeds."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        yield Path(name)
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:

@@ -47,6 +47,11 @@ class AuditEngine(Engine, Protocol):
         """Read the parts, run the stages, and yield the answers of parts and stages with their kind."""
         ...
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether tasks run on this machine, and can read its files."""
+        ...
+
     def begin(self) -> None:
         """Start the session of this engine, in parallel to the reading of evidence."""
         ...
@@ -77,6 +82,8 @@ class InProcessEngine:
 
     Above `limit` rows it raises TooMuchError; None: there is no limit.
     """
+
+    is_local = True
 
     def __init__(self, parallelism: int = 2, limit: int | None = None) -> None:
         self.parallelism = parallelism

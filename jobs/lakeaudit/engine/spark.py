@@ -85,6 +85,11 @@ class SparkEngine:
         return not self._at_once and self._memory_here > 0
 
     @property
+    def is_local(self) -> bool:
+        """See `engine.AuditEngine`."""
+        return self._is_local()
+
+    @property
     def parallelism(self) -> int:
         """Return how many tasks run at a time."""
         if self._starts_late:

@@ -1,7 +1,7 @@
 """Answers for each line of a delete list whether a table needs the file that it names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.collect.last_reads import last_reads
-from lakeaudit.collect.read_sources import read_storage
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
@@ -17,10 +16,10 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.guarded_rows import KeyEvidence, judged_keys
 from lakeaudit.guard.lines import line_answers
-from lakeaudit.guard.named_keys import distinct_keys, named_keys
+from lakeaudit.guard.named_keys import distinct_lines, named_keys
 from lakeaudit.guard.objects import current_objects
 from lakeaudit.guard.references import ListedReferences, read_references
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, uri_of
 from lakeaudit.rules.guard_rules import FREE, STATUSES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
@@ -75,11 +74,19 @@ class GuardAnswers:
         chosen = f"SELECT * FROM input WHERE status IN ({duck.literals(statuses)}) ORDER BY line {limit}"
         yield from rows_of(self._select(chosen).to_arrow_reader(duck.BATCH_ROWS))
 
-    def free_keys(self) -> Iterator[Mapping[str, Any]]:
-        """Yield each object once that is free, in the order of the list."""
+    def write_free_keys(self, path: str) -> int:
+        """Write each object that is free once as CSV, in the order of the list; return their number."""
+        free = f"status = {duck.literal(FREE)}"
+        buckets = duck.rows_of(self._select(f"SELECT DISTINCT bucket FROM input WHERE {free}"))
+        roots = "".join(
+            f" WHEN {duck.literal(row['bucket'])} THEN {duck.literal(uri_of(row['bucket'], ''))}"
+            for row in buckets
+        )
+        uri = f"CASE bucket{roots} END || key" if roots else "NULL"
         turn = "row_number() OVER (PARTITION BY bucket, key ORDER BY line)"
-        sql = f"SELECT * FROM input WHERE status = {duck.literal(FREE)} QUALIFY {turn} = 1 ORDER BY line"
-        yield from rows_of(self._select(sql).to_arrow_reader(duck.BATCH_ROWS))
+        sql = f"""SELECT bucket, key, {uri} AS uri, size, etag, version_id FROM (
+            SELECT * FROM input WHERE {free} QUALIFY {turn} = 1) ORDER BY line"""
+        return self._select(sql).write_csv(path)
 
     def _select(self, sql: str) -> Relation:
         return duck.made_of(self.lines.con, sql, self.lines)
@@ -103,17 +110,17 @@ def answer(
     """
     with progress.stage("read the list") as log:
         roots = {table.location for table in lake.tables}
-        given = named_keys(con, question.listed, context.clients.names, question.relative_to, roots)
-        named = duck.hold(con, given)
-        keys = duck.hold(con, distinct_keys(con, named))
+        named = named_keys(con, question.listed, context.clients.names, question.relative_to, roots)
+        listed = duck.hold(con, distinct_lines(con, named))
+        duck.drop(con, question.listed)
+        keys = duck.query(con, "SELECT * EXCLUDE fault FROM listed WHERE fault IS NULL", listed=listed)
         log.note(objects=duck.count_of(keys))
     with progress.stage("read the tables") as log:
         log.watch(engine.work)
-        storage = read_storage(lake, context) if duck.count_of(keys) > question.limit else ()
-        references = read_references(lake, engine, context, con, keys, storage)
+        references = read_references(lake, engine, context, con, keys)
         log.note(tables=len(lake.tables))
     with progress.stage("look at storage") as log:
-        objects = current_objects(lake, context, con, references.found, question.limit, pause)
+        objects = current_objects(lake, engine, context, con, references.found, question.limit, pause)
         reads = _last_reads(lake, engine, context, references.found)
         log.note(objects=duck.count_of(objects))
     with progress.stage("read the newest commits"):
@@ -121,15 +128,23 @@ def answer(
         newer, doubts = _newest_commits(con, context, references)
         doubts = (*question.doubts, *doubts)
     evidence = KeyEvidence(references.found, newer, objects, reads, doubts, references.longest, read_at)
-    judged = duck.hold(con, judged_keys(con, lake.tables, evidence))
-    return GuardAnswers(line_answers(con, named, judged), read_at, read_at + _shortest_grace(lake), doubts)
+    alone, several = (
+        judged_keys(con, lake.tables, replace(evidence, found=_rows_where(references.found, condition)))
+        for condition in ("NOT several", "several")
+    )
+    answers = line_answers(con, listed, alone, several)
+    return GuardAnswers(answers, read_at, read_at + _shortest_grace(lake), doubts)
+
+
+def _rows_where(found: Relation, condition: str) -> Relation:
+    return duck.query(found.con, f"SELECT * FROM found WHERE {condition}", found=found)
 
 
 def _last_reads(lake: Lake, engine: AuditEngine, context: Context, found: Relation) -> pa.Table:
     """Return bucket, key and r_read of keys without a table that recorded requests have read recently."""
     if not lake.events:
         return _READS.empty_table()
-    sql = "SELECT bucket, key FROM input WHERE r_live_table IS NULL AND r_history_table IS NULL"
+    sql = "SELECT DISTINCT bucket, key FROM input WHERE r_live_table IS NULL AND r_history_table IS NULL"
     keys = duck.table(duck.query(found.con, sql, input=found))
     reads = last_reads(lake, engine, context, keys).items()
     rows = [

@@ -26,9 +26,9 @@ class KeyEvidence:
     """What is known about the keys of a list.
 
     Attributes:
-        found: FOUND_KEY rows.
+        found: REFERENCED_KEY rows.
         newer: rows of `Changes`, from the commits since the manifests were read.
-        objects: LIVE rows, with is_folder, of the keys that were requested from storage.
+        objects: FOUND_OBJECT rows of the keys that no table needs.
         reads: bucket, key and r_read, a sentence about the last read.
         doubts: tables that could not be read completely.
         longest: by table the longest of its last commits.
@@ -48,7 +48,7 @@ def judged_keys(con: Connection, tables: Sequence[Table], evidence: KeyEvidence)
     """Return GUARDED rows with the status of each key and its reason."""
     fired = apply_rules(con, _guarded(con, tables, evidence), FACTS, {"guard": GUARD})
     meaning = duck.small(_MEANING, [(rule.id, rule.verdict, rule.because) for rule in GUARD])
-    sql = "SELECT fired.* EXCLUDE rule_guard, status, because FROM fired JOIN meaning ON rule_guard = id"
+    sql = "SELECT fired.* EXCLUDE rule_guard, status, because FROM fired JOIN meaning ON rule_guard = meaning.id"
     return duck.query(con, sql, fired=fired, meaning=meaning)
 
 
@@ -66,11 +66,7 @@ def _guarded(con: Connection, tables: Sequence[Table], evidence: KeyEvidence) ->
     )
     relative = "substr(k.key, coalesce(root_length, 0) + 1)"
     sql = f"""
-        SELECT k.* EXCLUDE (local_doubt, around) REPLACE (coalesce(presence, l_presence) AS presence,
-                coalesce(size, l_size) AS size, coalesce(etag, l_etag) AS etag,
-                coalesce(version_id, l_version_id) AS version_id, coalesce(modified_at, l_modified_at) AS modified_at,
-                coalesce(by_parts, l_multipart, contains(coalesce(etag, l_etag), '-')) AS by_parts,
-                coalesce(o.is_folder, false) AS is_folder),
+        SELECT k.* EXCLUDE (local_doubt, around), o.* EXCLUDE (bucket, key),
             r_read, nullif(concat_ws('; ', local_doubt, {everywhere}), '') AS r_unknown,
             CASE WHEN r_live_table IS NULL THEN {category_by_name(relative)} END AS name_category,
             {duck.literal(plain_time(evidence.read_at))} AS now, leftover_age AS o_leftover_age,
@@ -87,7 +83,7 @@ def _guarded(con: Connection, tables: Sequence[Table], evidence: KeyEvidence) ->
 
 
 def _newest(con: Connection, evidence: KeyEvidence) -> Relation:
-    """Return FOUND_KEY rows after the newest commits: some list a key, others no longer do."""
+    """Return REFERENCED_KEY rows after the newest commits: some list a key, others no longer do."""
     sql = """
         WITH changed AS (
             SELECT bucket, key, min(table_name) FILTER (state = 'live') AS n_live,

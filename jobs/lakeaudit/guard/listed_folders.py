@@ -25,6 +25,8 @@ from lakeaudit.runtime.threads import beside
 
 MOST_FOLDERS = 2000
 """The most folders inside of tables in which another table is searched."""
+MOST_OF_PARTITIONS = 300
+"""The most folders of partitions in which another table is searched: there are many, and another table is unlikely."""
 THREADS = 16
 MOST_NAMES = 10_000
 """The number of names that are checked in a folder whose own name does not prove a table."""
@@ -51,15 +53,16 @@ def tables_around(lake: Lake, con: Connection, folders: Relation) -> list[Table]
 def unnamed_tables(lake: Lake, con: Connection, folders: Relation, clients: Clients) -> Iterator[Doubt]:
     """Yield folders that are tables which the lake file does not name, and tables whose folders are too many.
 
-    Folders between a table and listed keys are searched, those of partitions (`day=1`) last, and the folders around
+    Folders between a table and listed keys are searched, fewer of those of partitions (`day=1`), and the folders around
     the table. To list the latter, the rights of an audit may not suffice, so that this raises no doubt.
     """
     names = {table.location: table.name for table in lake.tables}
+    chosen = f"turn <= CASE WHEN is_partition THEN {MOST_OF_PARTITIONS} ELSE {MOST_FOLDERS} END"
     inside = _folders_inside(con, folders, {place: place.prefix for place in names})
     owners = {(place.bucket, place.prefix): (place, name) for place, name in names.items()}
     searched = [
         (Location(row["bucket"], row["folder"]), *owners[row["bucket"], row["root"]])
-        for row in duck.rows_of(duck.query(con, f"FROM inside WHERE turn <= {MOST_FOLDERS}", inside=inside))
+        for row in duck.rows_of(duck.query(con, f"FROM inside WHERE {chosen}", inside=inside))
     ]
     around = [*_folders_around(tables_around(lake, con, folders))]
     with beside(THREADS) as pool:
@@ -101,7 +104,7 @@ def _folders_inside(con: Connection, folders: Relation, places: dict[Location, s
     labelled = attach_label(con, duck.made_of(con, parents, folders), places, "root")
     sql = """
         SELECT bucket, rtrim(key, '/') AS folder, root, contains(name, '=') AS is_partition,
-            row_number() OVER (ORDER BY contains(name, '='), bucket, key) AS turn
+            row_number() OVER (PARTITION BY contains(name, '=') ORDER BY bucket, key) AS turn
         FROM labelled WHERE key <> root
     """
     return duck.hold(con, duck.query(con, sql, labelled=labelled))

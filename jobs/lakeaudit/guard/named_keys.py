@@ -71,15 +71,48 @@ def named_keys(
     `relative_to` are the locations to which relative paths belong. `aliases` are other names of locations. `roots` are
     the locations of tables: a spelling that does not name its store is one of these objects if it is inside of them.
     """
+    simple, others = _simple(con, listed, aliases)
     columns = "* EXCLUDE bucket, bucket, text AS key, false AS is_relative"
-    of_bucket = f"SELECT {columns} FROM listed WHERE bucket IS NOT NULL"
-    parsed = duck.query(con, f"SELECT *, {_PLACE} AS place FROM listed WHERE bucket IS NULL", listed=listed)
-    rows = duck.union(con, [duck.query(con, of_bucket, listed=listed), *_locations(con, parsed, relative_to)])
+    of_bucket = f"SELECT {columns} FROM others WHERE bucket IS NOT NULL"
+    parsed = duck.query(con, f"SELECT *, {_PLACE} AS place FROM others WHERE bucket IS NULL", others=others)
+    rows = duck.union(con, [duck.query(con, of_bucket, others=others), *_locations(con, parsed, relative_to)])
     named = _resolve(con, rows, aliases, is_several="is_relative" if len(relative_to) > 1 else "false")
     guesses = _in_tables(con, parsed, aliases, roots)
     if duck.count_of(guesses):
         named = _with_guesses(con, named, guesses, roots)
-    return duck.conform(con, named, NAMED_KEY)
+    named = duck.query(con, "SELECT *, NULL AS scheme FROM named", named=named)
+    return duck.union(con, [simple, duck.conform(con, named, NAMED_KEY)])
+
+
+def _simple(con: Connection, listed: Rows, aliases: Aliases) -> tuple[Relation, Relation]:
+    """Return NAMED_KEY rows of the lines that every program reads in the same way, and the other LISTED rows.
+
+    Nearly all lines of long lists are so: `s3://bucket/key` without escapes, dots, doubled slashes or aliases. The text
+    is not stored beside its parts.
+    """
+    other_names = sorted({alias.bucket for alias, _ in aliases})
+    is_own_name = f"named NOT IN ({duck.literals(other_names)})" if other_names else "true"
+    odd = ("'%'", "'//'", "'/.'", _BACKSLASH)
+    marked = f"""
+        SELECT *, coalesce(fault IS NULL AND key <> '' AND NOT starts_with(key, '/') AND NOT starts_with(key, '.')
+            AND {" AND ".join(f"NOT contains(key, {each})" for each in odd)}
+            AND NOT (encoded AND contains(key, '+')) AND {is_own_name}
+            AND (bucket IS NOT NULL OR (named <> '' AND NOT contains(named, '@'))), false) AS is_simple
+        FROM (SELECT *, coalesce(bucket, split_part(text, '/', 3)) AS named, CASE WHEN bucket IS NOT NULL THEN text
+                ELSE substr(text, length(scheme) + length(split_part(text, '/', 3)) + 2) END AS key
+            FROM (SELECT *, CASE WHEN bucket IS NOT NULL THEN NULL WHEN starts_with(text, 's3://') THEN 's3://'
+                WHEN starts_with(text, 's3a://') THEN 's3a://' END AS scheme FROM listed))
+    """
+    parts = "line, encoded, bucket, fault, is_simple, CASE WHEN is_simple THEN NULL ELSE text END AS text"
+    of_simple = "CASE WHEN is_simple THEN named END AS named, CASE WHEN is_simple THEN key END AS key, scheme"
+    rows = duck.hold(con, duck.query(con, f"SELECT {parts}, {of_simple} FROM ({marked})", listed=listed))
+    simple = """SELECT line, NULL AS text, scheme, named AS bucket, key, false AS several, false AS relative,
+        NULL AS fault FROM rows WHERE is_simple"""
+    others = f"SELECT {', '.join(LISTED.names)} FROM rows WHERE NOT is_simple"
+    return (
+        duck.conform(con, duck.query(con, simple, rows=rows), NAMED_KEY),
+        duck.query(con, others, rows=rows),
+    )
 
 
 def _locations(con: Connection, parsed: Rows, relative_to: Sequence[Location]) -> Iterator[Relation]:
@@ -187,10 +220,16 @@ def _spellings(con: Connection, rows: Rows) -> Relation:
     return duck.query(con, sql, input=rows)
 
 
-def distinct_keys(con: Connection, named: Rows) -> Relation:
-    """Return the LISTED_KEY rows of all objects that lines may name."""
-    alone = "FILTER (NOT several)"
-    sql = f"""SELECT bucket, key, min(line) {alone} AS line, count(*) {alone} AS lines,
-            arg_min(text, line) {alone} AS text, bool_or(relative) AS relative
-        FROM input WHERE fault IS NULL GROUP BY bucket, key"""
-    return duck.conform(con, duck.query(con, sql, input=named), LISTED_KEY)
+def distinct_lines(con: Connection, named: Rows) -> Relation:
+    """Return the LISTED_KEY rows of NAMED_KEY rows with their fault: a row for each text and object that it names.
+
+    Lines that name several objects stay apart, since the answers about the objects of one line are compared.
+    """
+    columns = "bucket, key, text, scheme, several, relative, fault"
+    sql = f"""SELECT row_number() OVER () AS id, * FROM (
+        SELECT {columns}, min(line) AS line, count(*) AS lines FROM input
+        GROUP BY {columns}, CASE WHEN several THEN line END)"""
+    return duck.conform(con, duck.query(con, sql, input=named), _LINE)
+
+
+_LINE = LISTED_KEY.append(NAMED_KEY.field("fault"))

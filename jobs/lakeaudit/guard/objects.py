@@ -1,4 +1,4 @@
-"""Request the current objects of keys from storage, as far as a limit allows."""
+"""Find the current objects of listed keys: request them from storage, or read the storage sources if they are many."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,18 +8,22 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.collect.read_sources import read_storage
 from lakeaudit.collect.storage_lookups import look, look_twice
 from lakeaudit.config import Lake
+from lakeaudit.engine.answers import answers_of, hold_answers
+from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import holds_any_file
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.s3_pages import holds_any
+from lakeaudit.guard.share import OBJECTS, objects_found
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.threads import beside
-from lakeaudit.schemas import LIVE
+from lakeaudit.schemas import FOUND_OBJECT, LIVE, STORED
 
 BATCH = 10_000
 THREADS = 16
@@ -27,35 +31,48 @@ THREADS = 16
 
 def current_objects(
     lake: Lake,
+    engine: AuditEngine,
     context: Context,
     con: Connection,
     found: Relation,
     limit: int,
     pause: Callable[[float], None],
 ) -> Relation:
-    """Return LIVE rows of at most `limit` FOUND_KEY rows that no table needs and that no storage source has.
+    """Return FOUND_OBJECT rows of REFERENCED_KEY rows that no table needs.
 
-    A key that a storage source lacks may be newer than its snapshot.
+    Up to `limit` objects are requested. If there are more, the storage sources are read, and only the objects that they
+    lack are requested, since these may be newer than the sources' snapshots.
     """
-    unknown = "r_live_table IS NULL AND r_history_table IS NULL AND presence IS NULL"
-    sql = f"SELECT bucket, key, true AS current_only FROM found WHERE {unknown} ORDER BY bucket, key LIMIT {limit}"
-    some = duck.table(duck.query(con, sql, found=found))
+    unneeded = "SELECT DISTINCT bucket, key FROM found WHERE r_live_table IS NULL AND r_history_table IS NULL"
+    keys = duck.hold(con, duck.query(con, unneeded, found=found))
+    storage = read_storage(lake, context) if duck.count_of(keys) > limit else ()
+    stored = hold_answers(con, objects_found(engine, storage, keys) if storage else iter(()))
+    known = duck.query(con, _STORED_OBJECT, rows=answers_of(con, stored, OBJECTS, STORED))
+    sql = f"SELECT *, true AS current_only FROM keys ANTI JOIN known USING (bucket, key) ORDER BY 1, 2 LIMIT {limit}"
+    some = duck.table(duck.query(con, sql, keys=keys, known=known))
     request = partial(look, clients=context.clients, rate=lake.settings.confirm.rate)
     answers = (
         _with_folders(look_twice(some.slice(start, BATCH), request, lake.is_weak, pause), context.clients)
         for start in range(0, some.num_rows, BATCH)
     )
-    return duck.hold_batches(con, _OBJECT, (batch for each in answers for batch in each.to_batches()))
+    live = duck.hold_batches(con, _LIVE, (batch for each in answers for batch in each.to_batches()))
+    requested = duck.query(con, _LIVE_OBJECT, rows=live)
+    return duck.union(con, [duck.conform(con, each, FOUND_OBJECT) for each in (known, requested)])
 
 
-_OBJECT = LIVE.append(pa.field("is_folder", pa.bool_()))
+_LIVE = LIVE.append(pa.field("is_folder", pa.bool_()))
+_STORED_OBJECT = """SELECT bucket, key, presence, size, etag, version_id, modified_at,
+    coalesce(multipart, contains(etag, '-')) AS by_parts, false AS is_folder FROM rows"""
+_LIVE_OBJECT = """SELECT bucket, key, l_presence AS presence, l_size AS size, l_etag AS etag,
+    l_version_id AS version_id, l_modified_at AS modified_at,
+    coalesce(l_multipart, contains(l_etag, '-')) AS by_parts, coalesce(is_folder, false) AS is_folder FROM rows"""
 
 
 def _with_folders(answers: pa.Table, clients: Clients) -> pa.Table:
     """Add whether a name is a folder, or the beginning of names of objects; a symbolic link has no presence."""
     with beside(THREADS) as pool:
         rows = [*pool.map(partial(_with_folder, clients), answers.to_pylist())]
-    return pa.Table.from_pylist(rows, _OBJECT)
+    return pa.Table.from_pylist(rows, _LIVE)
 
 
 def _with_folder(clients: Clients, row: dict[str, Any]) -> dict[str, Any]:

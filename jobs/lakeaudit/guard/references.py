@@ -12,14 +12,14 @@ from lakeaudit.engine.answers import answers_of, few_answers, hold_answers
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.other_listers import OtherListers, other_listers
-from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, Stored, not_all_listed
+from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap, not_all_listed
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.listed_folders import listed_folders, tables_around, unnamed_tables
-from lakeaudit.guard.share import FOUND, rows_found
+from lakeaudit.guard.share import FOUND, references_found
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.schemas import FOUND_KEY
+from lakeaudit.schemas import KEY_REFERENCES, REFERENCED_KEY
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ListedReferences:
 
     Attributes:
         reads: the manifests as they were read.
-        found: FOUND_KEY rows, one for each object.
+        found: REFERENCED_KEY rows, one for each listed key.
         doubts: tables that could not be read completely.
         longest: by table the longest of its last commits.
         logs: rows of `Changes`: listed files of logs from which the newest states are read.
@@ -82,7 +82,6 @@ def read_references(
     context: Context,
     con: Connection,
     keys: Relation,
-    storage: Sequence[Stored] = (),
 ) -> ListedReferences:
     """Read the manifests of all tables, and of other formats and catalog tables at their locations.
 
@@ -92,7 +91,6 @@ def read_references(
         context: of the command.
         con: the driver's connection.
         keys: LISTED_KEY rows.
-        storage: storage sources that are read in the same pass.
     """
     folders = listed_folders(con, keys)
     holding = tables_around(lake, con, folders)
@@ -103,7 +101,7 @@ def read_references(
         every.append(_Manifests.of(lake.model_copy(update={"tables": others.tables}), context))
     tables = [table for each in every for table in each.lake.tables]
     claims = [each for manifests in every for each in manifests.claims]
-    answers = hold_answers(con, rows_found(engine, tables, claims, storage, keys))
+    answers = hold_answers(con, references_found(engine, tables, claims, keys))
     notes = few_answers(answers, "notes")
     reads = [read for each in every for read in each.reads(notes)]
     unread = [doubt for each in every for doubt in each.unread()]
@@ -111,7 +109,14 @@ def read_references(
     nested = unnamed_tables(lake, con, folders, context.clients)
     doubts = (*unread, *_doubts(reads), *_unknown_listers(lake, others), *nested)
     logs = _needed_logs(con, reads, keys, {table.name for table in (*holding, *others.tables)})
-    return ListedReferences(tuple(reads), answers_of(con, answers, FOUND, FOUND_KEY), doubts, longest, logs)
+    found = _with_references(con, keys, answers_of(con, answers, FOUND, KEY_REFERENCES))
+    return ListedReferences(tuple(reads), found, doubts, longest, logs)
+
+
+def _with_references(con: Connection, keys: Relation, references: Relation) -> Relation:
+    """Return REFERENCED_KEY rows of all keys."""
+    sql = "SELECT keys.*, refs.* EXCLUDE id FROM keys LEFT JOIN refs USING (id)"
+    return duck.conform(con, duck.query(con, sql, keys=keys, refs=references), REFERENCED_KEY)
 
 
 def _needed_logs(

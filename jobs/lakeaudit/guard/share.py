@@ -1,11 +1,15 @@
-"""Joins the listed objects with manifests and storage: in tasks, each with all rows of some keys."""
+"""Joins listed objects with manifests, and with storage: in tasks, each with all rows of some keys."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakeaudit.collect.claim_lookups import parts_of
 from lakeaudit.collect.source_facts import deciding_places
@@ -18,30 +22,40 @@ from lakeaudit.keys import Location
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, FOUND_KEY, LISTED_KEY, STORED
+from lakeaudit.runtime.scratch import scratch_root
+from lakeaudit.schemas import CLAIM, KEY_REFERENCES
 
-FOUND = "found keys"
+FOUND, OBJECTS = "found keys", "found objects"
 KEYS_A_PART = 200_000
 FEW_KEYS = 2_000_000
-"""Up to this number of listed keys, other rows are dropped where they are read."""
+"""Up to this number, listed keys stay in memory, and rows of other keys are dropped where they are read."""
 _PACKED = 8
 """Bytes of a list in memory for each byte of evidence as stored, see `Part.weight`."""
 
 
 @dataclass(frozen=True)
-class ShareFacts:
-    """The plain data that travels to the tasks.
+class ReferenceFacts:
+    """The plain data about manifests that travels to the tasks.
 
     Attributes:
         folds: make claims of the rows of manifests.
         tables: name and kind of the manifests that decide which files a table has, with the table's retention.
+    """
+
+    folds: tuple[Fold, ...]
+    tables: pa.Table
+
+
+@dataclass(frozen=True)
+class ObjectFacts:
+    """The plain data about storage that travels to the tasks.
+
+    Attributes:
         deciding: the storage source that decides in each place.
         repeats: ids of storage sources that may name a version twice.
         older_alone: ids of storage sources of stores without delete markers.
     """
 
-    folds: tuple[Fold, ...]
-    tables: pa.Table
     deciding: Mapping[Location, str]
     repeats: tuple[str, ...]
     older_alone: tuple[str, ...]
@@ -50,26 +64,33 @@ class ShareFacts:
 _TABLE = pa.schema([("name", pa.string()), ("kind", pa.string()), ("retention", pa.duration("us"))])
 
 
-def rows_found(
-    engine: AuditEngine,
-    tables: Sequence[Table],
-    claims: Sequence[Claims],
-    storage: Sequence[Stored],
-    keys: Relation,
+def references_found(
+    engine: AuditEngine, tables: Sequence[Table], claims: Sequence[Claims], keys: Relation
 ) -> Answers:
-    """Yield FOUND_KEY rows of the listed keys, and NOTE rows of parts that could not be read."""
-    facts = ShareFacts(
-        tuple(each.fold for each in claims),
-        duck.small(_TABLE, [*_deciding(tables, claims)]),
+    """Yield FOUND rows of keys with their id that tables reference, and NOTE rows of parts that could not be read."""
+    facts = ReferenceFacts(
+        tuple(each.fold for each in claims), duck.small(_TABLE, [*_deciding(tables, claims)])
+    )
+    names = [table.name for table in tables]
+    parts = [part for each in claims for part in parts_of(each, names)]
+    with _list_parts(engine, duck.query(keys.con, "SELECT id, bucket, key FROM keys", keys=keys)) as listed:
+        yield from engine.run([*parts, *listed], [partial(_with_references, facts)], _reading(keys))
+
+
+def objects_found(engine: AuditEngine, storage: Sequence[Stored], keys: Relation) -> Answers:
+    """Yield STORED rows of the current objects with these bucket and key, as the storage sources have them."""
+    facts = ObjectFacts(
         deciding_places(storage),
         tuple(source.info.id for source in storage if source.repeats),
         tuple(source.info.id for source in storage if source.older_alone),
     )
-    names = [table.name for table in tables]
-    parts = [part for each in claims for part in parts_of(each, names)]
-    listed = duck.table(keys)
-    rows = [*pieces(*(source.rows for source in storage)), *parts, *_list_parts(listed)]
-    return engine.run(rows, [partial(_join_list, facts)], Reading(partial(_only_listed, _fingerprints(keys))))
+    with _list_parts(engine, keys) as listed:
+        rows = [*pieces(*(source.rows for source in storage)), *listed]
+        yield from engine.run(rows, [partial(_current_objects, facts)], _reading(keys))
+
+
+def _reading(keys: Relation) -> Reading:
+    return Reading(partial(_only_listed, _fingerprints(keys)))
 
 
 def _deciding(tables: Sequence[Table], claims: Sequence[Claims]) -> Iterator[tuple[str, str, timedelta]]:
@@ -104,40 +125,48 @@ def _only_listed(
         yield kind, duck.query(con, sql, rows=rows, fingerprints=fingerprints)
 
 
-def _list_parts(listed: pa.Table) -> Iterator[Part]:
-    """Yield the keys as parts, which the engine routes to the shares of their claims."""
-    for start in range(0, listed.num_rows, KEYS_A_PART):
-        few = listed.slice(start, KEYS_A_PART)
-        yield Part("list", partial(_read_keys, few), few.nbytes // _PACKED)
+@contextmanager
+def _list_parts(engine: AuditEngine, keys: Relation) -> Iterator[list[Part]]:
+    """Yield the keys as parts, which the engine routes to the shares of their claims.
+
+    Many keys do not stay in memory: they are written to files, if the tasks can read these.
+    """
+    if not engine.is_local or duck.count_of(keys) <= FEW_KEYS:
+        rows = duck.table(keys)
+        slices = (rows.slice(start, KEYS_A_PART) for start in range(0, rows.num_rows, KEYS_A_PART))
+        yield [Part("list", partial(_read_keys, few), few.nbytes // _PACKED) for few in slices]
+        return
+    with TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as folder:
+        yield [*_parts_on_disk(keys, Path(folder))]
+
+
+def _parts_on_disk(keys: Relation, folder: Path) -> Iterator[Part]:
+    for number, batch in enumerate(keys.to_arrow_reader(KEYS_A_PART)):
+        path = str(folder / f"{number}.parquet")
+        pq.write_table(pa.Table.from_batches([batch]), path)
+        yield Part("list", partial(_read_file, path), batch.nbytes // _PACKED)
 
 
 def _read_keys(rows: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - readers of parts receive a connection
     yield "listed_keys", rows
 
 
-def _join_list(facts: ShareFacts, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """Yield the listed keys of a share with their references, and with the objects of those that no table needs."""
-    if "listed_keys" not in rows:
-        return
-    listed = duck.conform(con, rows["listed_keys"], LISTED_KEY)
-    references = duck.hold(con, _references(facts, con, rows, listed))
-    objects = (
-        STORED.empty_table()
-        if "versions" not in rows
-        else _objects(facts, con, rows["versions"], listed, references)
-    )
-    sql = """
-        SELECT listed.*, r.* EXCLUDE (bucket, key), presence, size, etag, version_id, modified_at,
-            multipart AS by_parts, false AS is_folder
-        FROM listed LEFT JOIN refs r USING (bucket, key)
-        LEFT JOIN (SELECT * FROM objects WHERE presence = 'present') o USING (bucket, key)
-    """
-    found = duck.query(con, sql, listed=listed, refs=references, objects=objects)
-    yield FOUND, duck.conform(con, found, FOUND_KEY)
+def _read_file(path: str, con: Connection) -> Batches:  # noqa: ARG001
+    yield "listed_keys", pq.read_table(path)
 
 
-def _references(facts: ShareFacts, con: Connection, rows: Mapping[str, Rows], listed: Rows) -> Relation:
-    """Return one row for each listed key that a table claims."""
+def _with_references(
+    facts: ReferenceFacts, con: Connection, rows: Mapping[str, Rows]
+) -> Iterator[tuple[str, Rows]]:
+    """Yield the ids of the listed keys of a share that tables reference, with the references."""
+    if "listed_keys" in rows:
+        sql = "SELECT id, refs.* EXCLUDE (bucket, key) FROM listed JOIN refs USING (bucket, key)"
+        found = duck.query(con, sql, listed=rows["listed_keys"], refs=_references(facts, con, rows))
+        yield FOUND, duck.conform(con, found, KEY_REFERENCES)
+
+
+def _references(facts: ReferenceFacts, con: Connection, rows: Mapping[str, Rows]) -> Relation:
+    """Return one row for each key that a table claims."""
     folded = [duck.conform(con, fold(con, rows), CLAIM) for fold in facts.folds]
     live, history = "FILTER (state = 'live')", "FILTER (state = 'history')"
     sql = f"""
@@ -147,21 +176,21 @@ def _references(facts: ShareFacts, con: Connection, rows: Mapping[str, Rows], li
             arg_max(records, own_root) {live} AS r_records, arg_max(table_version, own_root) {live} AS r_version,
             min(table_name) {history} AS r_history_table, max(removed_at + retention) {history} AS r_until,
             coalesce(bool_or(state = 'gone'), false) AS r_gone
-        FROM (SELECT * FROM claims SEMI JOIN listed USING (bucket, key))
-        JOIN tables ON table_name = name AND manifest_kind = kind GROUP BY bucket, key
+        FROM claims JOIN tables ON table_name = name AND manifest_kind = kind GROUP BY bucket, key
     """
     claims = duck.union(con, [CLAIM.empty_table(), *folded])
-    return duck.query(con, sql, claims=claims, listed=listed, tables=facts.tables)
+    return duck.query(con, sql, claims=claims, tables=facts.tables)
 
 
-def _objects(
-    facts: ShareFacts, con: Connection, versions: Rows, listed: Rows, references: Relation
-) -> Relation:
-    """Return STORED rows, by the source that decides there, of listed keys that no table needs."""
-    needed = "(SELECT * FROM refs WHERE r_live_table IS NOT NULL OR r_history_table IS NOT NULL)"
-    unlisted = f"(SELECT bucket, key FROM listed ANTI JOIN {needed} USING (bucket, key))"
-    sql = f"SELECT v.* FROM v SEMI JOIN {unlisted} USING (bucket, key)"
-    few = duck.query(con, sql, v=versions, listed=listed, refs=references)
+def _current_objects(
+    facts: ObjectFacts, con: Connection, rows: Mapping[str, Rows]
+) -> Iterator[tuple[str, Rows]]:
+    """Yield STORED rows of the listed keys of a share, by the source that decides there."""
+    if "listed_keys" not in rows or "versions" not in rows:
+        return
+    sql = "SELECT v.* FROM v SEMI JOIN listed USING (bucket, key)"
+    few = duck.query(con, sql, v=rows["versions"], listed=rows["listed_keys"])
     labelled = attach_label(con, few, facts.deciding, "decides")
     deciding = duck.query(con, "SELECT * EXCLUDE decides FROM input WHERE decides = source", input=labelled)
-    return one_row_per_key(con, deciding, facts.repeats, facts.older_alone)
+    objects = one_row_per_key(con, deciding, facts.repeats, facts.older_alone)
+    yield OBJECTS, duck.query(con, "SELECT * FROM objects WHERE presence = 'present'", objects=objects)

@@ -97,6 +97,13 @@ class Relation:
         """Insert all rows into a table of the connection that has these columns in their order."""
         self._call("con.execute(sql)", f"INSERT INTO {name} ")
 
+    def write_csv(self, path: str) -> int:
+        """Write all rows to a file of CSV with a header, in the order of the query; return their number."""
+        options = "FORMAT csv, HEADER true, DELIMITER ',', QUOTE '\"', ESCAPE '\"', NULLSTR ''"
+        copied = self._call("con.execute(sql)", "COPY (", f") TO {literal(path)} ({options})")
+        ((count,),) = copied.fetchall()
+        return int(count)
+
     def _arrow_source(self) -> Any:
         """Return what gives the result as Arrow.
 
@@ -118,10 +125,11 @@ class Relation:
         relation: duckdb.DuckDBPyRelation = self._call("con.sql(sql)")
         return relation
 
-    def _call(self, call: str, before: str = "") -> Any:
+    def _call(self, call: str, before: str = "", after: str = "") -> Any:
         """Run a call of DuckDB, which finds the rows as local variables, so that no row stays registered."""
         found: dict[str, Any] = {}
-        sql = _parsed(self.con, before + self._text(found))
+        text = before + self._text(found)
+        sql = text + after if after else _parsed(self.con, text)
         return eval(call, {}, {"con": self.con, "sql": sql, **found})  # noqa: S307 - no text of others
 
     def _text(self, found: dict[str, Any]) -> str:
@@ -137,11 +145,13 @@ class Relation:
 
 
 def _parsed(con: Connection, sql: str) -> Any:
-    """Return the statement of a text that was parsed before, or parse it.
+    """Return the statement of a text that was parsed before, or parse it; a long text stays a text.
 
     The tasks of an audit run the same texts, and parsing takes a quarter of the time of a small one. DuckDB binds a
     copy, so that threads and connections may share a statement.
     """
+    if len(sql) > LONGEST_PARSED:
+        return sql
     statement = _PARSED.pop(sql, None)
     if statement is None:
         (statement,) = con.extract_statements(sql)
@@ -152,7 +162,7 @@ def _parsed(con: Connection, sql: str) -> Any:
     return statement
 
 
-MOST_PARSED = 128
+MOST_PARSED, LONGEST_PARSED = 128, 100_000
 _PARSED: dict[str, Any] = {}
 """Statements by their texts, in the order of their last use."""
 
@@ -318,12 +328,20 @@ def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.Record
     return table_relation(con, name, schema)
 
 
+def drop(con: Connection, rows: Relation) -> None:
+    """Remove a table that `hold` or `hold_batches` has created, whose rows are no longer needed."""
+    name = rows.sql.removeprefix("FROM ")
+    if not rows.named and name.startswith(_HELD):
+        con.execute(f"DROP TABLE {name}")
+
+
 def fresh_name(con: Connection) -> str:
     """Return a name that no table of this connection has; the same steps get the same names on every connection."""
-    return f"held_{next(_NUMBERS.setdefault(con, count()))}"
+    return f"{_HELD}{next(_NUMBERS.setdefault(con, count()))}"
 
 
 _NUMBERS: WeakKeyDictionary[Connection, Iterator[int]] = WeakKeyDictionary()
+_HELD = "held_"
 
 
 def rows_of(rows: Relation | pa.Table) -> list[dict[str, Any]]:

@@ -39,7 +39,15 @@ from lakeaudit.schemas.evidence import (
     UPLOAD,
     VERSION,
 )
-from lakeaudit.schemas.guard import FOUND_KEY, GUARDED, LISTED, LISTED_KEY, NAMED_KEY
+from lakeaudit.schemas.guard import (
+    FOUND_OBJECT,
+    GUARDED,
+    KEY_REFERENCES,
+    LISTED,
+    LISTED_KEY,
+    NAMED_KEY,
+    REFERENCED_KEY,
+)
 from lakeaudit.schemas.matching import (
     ACCESS,
     ATTEMPT,
@@ -129,11 +137,12 @@ __all__ = [
     "FINDINGS",
     "FOLDER_FILES",
     "FOLDER_PAIR",
-    "FOUND_KEY",
+    "FOUND_OBJECT",
     "GUARDED",
     "ICEBERG_FILE_LIST",
     "IDLE_REMOVALS",
     "INSTANT",
+    "KEY_REFERENCES",
     "KNOWN",
     "LEDGER",
     "LEFTOVERS",
@@ -163,6 +172,7 @@ __all__ = [
     "RECENT_COMMIT",
     "RECHECKED",
     "RECONCILE_RESULTS",
+    "REFERENCED_KEY",
     "REPEATED",
     "REPLACED",
     "REPLACED_VERSION",

@@ -15,7 +15,8 @@ LISTED = row(
 
 NAMED_KEY = row(
     line="long",
-    text="string",
+    text="string",  # null: scheme, bucket and key are the text
+    scheme="string",  # such as `s3a://`; null: the list names the bucket in a column of its own
     bucket="string",
     key="string",
     several="bool",  # the line may name other objects, too
@@ -25,14 +26,17 @@ NAMED_KEY = row(
 """An object that a line may name. A line may name several: `a%20b` is a key, and the key `a b` in another spelling."""
 
 LISTED_KEY = row(
+    id="long",
     bucket="string",
     key="string",
-    line="long",  # the first line that names this object alone; null: no line does
-    lines="long",
+    line="long",  # the first line with this text
+    lines="long",  # the number of lines with this text; if a line names several objects, each line has its own rows
     text="string",
-    relative="bool",  # a line names it by a path below the location of a table
+    scheme="string",
+    several="bool",
+    relative="bool",
 )
-"""An object that the list may name."""
+"""An object that the lines of one text may name."""
 
 _REFERENCES = {
     "r_live_table": "string",  # a table whose newest state lists it, its own location around the key first
@@ -44,6 +48,12 @@ _REFERENCES = {
     "r_until": "time",  # when that promise ends, if it is known
     "r_gone": "bool",  # a state removed it, and its promise has ended
 }
+KEY_REFERENCES = row(id="long", **_REFERENCES)
+"""The references of tables to a listed object; it has the id of its LISTED_KEY row."""
+
+REFERENCED_KEY = pa.schema([*LISTED_KEY, *row(**_REFERENCES)])
+"""A listed object with the references of tables."""
+
 _OBJECT = {
     "presence": "string",  # present | absent; null: storage did not answer
     "size": "long",
@@ -53,13 +63,14 @@ _OBJECT = {
     "by_parts": "bool",  # a multipart upload: it is dated by its end
     "is_folder": "bool",  # other objects have names that begin with it
 }
-FOUND_KEY = pa.schema([*LISTED_KEY, *row(**_REFERENCES, **_OBJECT)])
-"""A listed object with the references of tables, and its object by the storage sources."""
+FOUND_OBJECT = row(bucket="string", key="string", **_OBJECT)
+"""A listed object in storage, by the storage sources or by a request."""
 
 GUARDED = pa.schema(
     [
-        *FOUND_KEY,
+        *REFERENCED_KEY,
         *row(
+            **_OBJECT,
             owner="string",  # the table whose location contains the key; null: no table
             name_category="string",  # the category by the name alone, as in CLAIM; null: a table lists it
             r_read="string",  # the last recorded read within the leftover_age

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.errors import BadInput
+from lakeaudit.guard.lists import text_lists
 from lakeaudit.guard.lists.open_list import read_list
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -66,6 +67,27 @@ def test_a_list_names_its_files(tmp_path: Path, name: str) -> None:
     content, form, files = LISTS[name]
     rows, recognised, _ = read(tmp_path, content)
     assert (recognised, files_of(rows)) == (form, files)
+
+
+LONG = {
+    "plain lines": b"s3://b/t/%d\n",
+    "a line of a dry run after others": b"s3://b/t/%d\nFound 30 files and directories that are safe to delete.\n",
+    "a printed table": b"+----+\n|path|\n+----+\n|s3://b/t/%d|\n",
+    "empty lines and other ends of lines": b"s3://b/t/%d\r\n  \n\n",
+    "headers": b"path\ns3://b/t/%d\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_list_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A block of which each line is one path is not read line by line."""
+    content = b"".join(LONG[name] % n if b"%d" in LONG[name] else LONG[name] for n in range(30))
+    whole, _, cut_off = read(tmp_path, content, "plain")
+    monkeypatch.setattr(text_lists, "_BLOCK", 40)
+    rows, _, cut_off_again = read(tmp_path, content, "plain")
+    assert rows == whole
+    assert cut_off_again == cut_off
+    assert files_of(rows) == [f"s3://b/t/{n}" for n in range(30)]
 
 
 def avro(records: list[object]) -> bytes:

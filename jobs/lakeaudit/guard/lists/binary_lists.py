@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists.columns import file_columns
+from lakeaudit.guard.lists.columns import file_columns, unclear_columns
 from lakeaudit.guard.lists.json_lists import PLAN, rows_of_plan
 from lakeaudit.guard.lists.protocol import BATCH, Lines, ListForm, batches
 from lakeaudit.schemas import LISTED
@@ -22,8 +22,7 @@ def _read_parquet(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  
         values = [] if first is None or not first.num_rows else [*first.to_pylist()[0].values()]
         bucket, path = file_columns(names, values)
         if path is None:
-            what = f"no column of the list names files, or several may: {', '.join(names)[:200]}"
-            raise BadInput("LIST", what, "write one column `path`, or the columns `bucket` and `key`")
+            raise unclear_columns(names)
         columns = [names[path], *([] if bucket is None else [names[bucket]])]
         number = 1
         for batch in file.iter_batches(BATCH, columns=columns):

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from lakeaudit.errors import BadInput
+from lakeaudit.formatting import visible, without_signatures
 from lakeaudit.keys import elsewhere, identify
 
 PATHS = (
@@ -50,6 +52,13 @@ def file_columns(names: Sequence[str], values: Sequence[object]) -> tuple[int | 
         others = [at for at in known if at not in located and at < len(values) and values[at]]
         return None, located[0] if len(located) == 1 and not (others and known[0] in others) else None
     return None, known[0] if len(known) == 1 else None
+
+
+def unclear_columns(names: Sequence[str]) -> BadInput:
+    """Return the error for a list of which no column names files, or several may."""
+    shown = visible(without_signatures(", ".join(names))[:200])
+    what = f"no column of the list names files, or several may: {shown}"
+    return BadInput("LIST", what, "write one column `path`, or the columns `bucket` and `key`")
 
 
 def locations_in(values: Sequence[object]) -> list[int]:

@@ -11,7 +11,13 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists.columns import file_columns, knows, locations_in, looks_like_location
+from lakeaudit.guard.lists.columns import (
+    file_columns,
+    knows,
+    locations_in,
+    looks_like_location,
+    unclear_columns,
+)
 from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
 from lakeaudit.guard.lists.text_lists import limit_of_dry_run
 from lakeaudit.keys import is_utf8
@@ -137,8 +143,7 @@ def _columns(first: Sequence[str] | None, second: Sequence[str] | None = None) -
     bucket, file = file_columns(names, second or ()) if is_header else (None, _only(locations_in(names)))
     if file is not None:
         return _Columns(bucket, file, number), is_header
-    what = f"no column of the list names files, or several may: {', '.join(names)[:200]}"
-    raise BadInput("LIST", what, "write one column `path`, or the columns `bucket` and `key`")
+    raise unclear_columns(names)
 
 
 def _only(positions: Sequence[int]) -> int | None:

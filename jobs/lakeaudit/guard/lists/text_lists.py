@@ -1,12 +1,16 @@
 """Read lists with one URI or path in each line, also as Spark prints the rows of `VACUUM ... DRY RUN`."""
 
+import io
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
+from lakeaudit.schemas import LISTED
 
 _FOUND = re.compile(r"Found ([0-9,]+) files?\b.*safe to delete")
 """The line that Delta prints for a dry run (`VacuumCommand.gc` of Delta Lake)."""
@@ -15,7 +19,10 @@ _BOX = re.compile(r"\|(.*)\|\s*")
 _RULE = re.compile(r"\+(-+\+)+\s*")
 MOST_OF_DRY_RUN = 1000
 """`VACUUM ... DRY RUN` returns at most this number of files (documentation of Delta Lake, "VACUUM")."""
-HEADERS = frozenset(("path", "orphan_file_location", "file_path"))
+HEADERS = ("path", "orphan_file_location", "file_path")
+_MARKS = (b"Found ", b"|", b"+-", b"\r", b"\xef\xbb\xbf")
+"""Bytes of lines that may be other than one URI or path, see `_rows`."""
+_BLOCK = 8 << 20
 
 
 def text_of(line: bytes) -> str | None:
@@ -30,22 +37,70 @@ def _is_text(sample: bytes) -> bool:
     return b"\0" not in sample
 
 
+@dataclass
+class _Printed:
+    """What the lines of a list have shown so far: how many there are, and how they were printed."""
+
+    lines: int = 0
+    files: int = 0
+    announced: int | None = None
+    boxed: bool = False
+
+
 def _read(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:
-    yield from batches(_rows(stream, lines))
+    printed = _Printed()
+    for block in _blocks(stream):
+        batch = None if printed.boxed else _plain_batch(block, printed.lines + 1)
+        if batch is None:
+            yield from batches(_rows(block, printed))
+        else:
+            printed.files += batch.num_rows
+            printed.lines += batch.num_rows
+            yield batch
+    lines.cut_off = _missing(printed.announced, printed.files)
 
 
-def _rows(stream: BinaryIO, lines: Lines) -> Iterator[Row]:
-    announced, files, boxed = None, 0, False
-    for number, raw in enumerate(stream, 1):
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content in blocks of whole lines."""
+    while lines := stream.readlines(_BLOCK):
+        yield b"".join(lines)
+
+
+def _plain_batch(block: bytes, first: int) -> pa.RecordBatch | None:
+    """Return the rows of a block of which each line is one URI or path; None: lines need to be checked one by one.
+
+    A long list has hardly any other block.
+    """
+    if any(mark in block for mark in _MARKS):
+        return None
+    try:
+        text = pa.array(block.decode().removesuffix("\n").split("\n"), pa.string())
+    except UnicodeDecodeError:
+        return None
+    blank = pc.equal(pc.utf8_trim_whitespace(text), "")
+    if pc.any(pc.or_(blank, pc.is_in(text, pa.array(HEADERS)))).as_py():
+        return None
+    columns = [
+        pa.array(range(first, first + len(text)), pa.int64()),
+        text,
+        pa.nulls(len(text), pa.string()),
+        pa.repeat(pa.scalar(False), len(text)),
+        pa.nulls(len(text), pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LISTED)
+
+
+def _rows(block: bytes, printed: _Printed) -> Iterator[Row]:
+    for raw in io.BytesIO(block):
+        printed.lines += 1
         text = text_of(raw)
         if text is not None and (found := _FOUND.search(text)):
-            announced = int(found[1].replace(",", ""))
+            printed.announced = int(found[1].replace(",", ""))
         elif text is not None and _RULE.fullmatch(text):
-            boxed = True
-        elif text is None or (text := _unboxed(text, boxed)):
-            files += 1
-            yield _row(number, text, boxed)
-    lines.cut_off = _missing(announced, files)
+            printed.boxed = True
+        elif text is None or (text := _unboxed(text, printed.boxed)):
+            printed.files += 1
+            yield _row(printed.lines, text, printed.boxed)
 
 
 def _unboxed(text: str, boxed: bool) -> str:
