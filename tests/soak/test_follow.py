@@ -42,6 +42,7 @@ def run(world: World, *, minutes: float, rate: float, kill_after: float) -> None
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(MINUTES * 60 + 1200)
 @pytest.mark.parametrize("seed", [7])
 def test_every_loss_is_reported_once_and_nothing_else(tmp_path: Path, seed: int) -> None:
     with server_process() as server:
@@ -59,6 +60,7 @@ def test_every_loss_is_reported_once_and_nothing_else(tmp_path: Path, seed: int)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1500)
 def test_most_losses_are_reported_within_a_minute(tmp_path: Path) -> None:
     with server_process() as server:
         world = World(tmp_path, server, 60, 3, Chaos(0.0, 0.0))

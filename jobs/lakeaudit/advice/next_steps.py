@@ -53,9 +53,9 @@ LEFT_TO_A_PERSON = "The plan leaves files that somebody may have removed or repl
 
 
 _NOT_BACK = {
-    "dropped": "Write the rows again from their source. Only after that, remove the lost file from the list of the "
-    "table: with the API of the table format, or, for Delta and some Iceberg tables, with a plan of `lakeaudit "
-    "reconcile` (option `--allow remove_reference`).",
+    "dropped": "Write the rows again from their source. Only after that, remove the lost file from the metadata of "
+    "the table (its log or its manifests): for Delta and some Iceberg tables, `lakeaudit reconcile plan --allow "
+    "remove_reference` plans this; for other tables, use the API of the table format.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",

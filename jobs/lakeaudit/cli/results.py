@@ -58,9 +58,10 @@ def findings(
         typer.Option(
             "--allow",
             metavar="X",
-            help="With --as: include more files; repeatable. `restore` (only with --as s3-batch): files that somebody "
-            "may have removed on purpose. `older_than_onboarding` (with the other values of --as): unused files that "
-            "are older than the first complete audit of their table.",
+            help="With --as: include files that the list leaves out for safety; repeatable. Values: `restore`, for a "
+            "list of files to restore (s3-batch): also files that somebody may have removed on purpose; "
+            "`older_than_onboarding`, for a list of files to delete (the other values of --as): also unused files "
+            "that are older than the first complete audit of their table.",
         ),
     ] = None,
 ) -> int:
@@ -186,8 +187,8 @@ def explain(
         typer.Argument(
             metavar="WHAT",
             help="A file: s3://bucket/key, bucket/key, a local path, or the end of a key, such as part-00003.parquet. "
-            "A folder: the same with / at the end. A discrepancy: its id, or at least its first 6 characters, such "
-            "as 79684a0e. If a discrepancy is about a whole table or a group of files: the name that `lakeaudit "
+            "A folder: the same with / at the end. A discrepancy: its id, or its first 6 or more characters, such "
+            "as 79684a. If a discrepancy is about a whole table or a group of files: the name that `lakeaudit "
             "discrepancies` prints for it, such as sales.orders#uncommitted.",
         ),
     ],
@@ -195,7 +196,8 @@ def explain(
         bool,
         typer.Option(
             "--deep",
-            help="Also read the manifests of the table, and print the commits that added and removed the file.",
+            help="Also read the manifests of the table (its own records of its files), and print the commits that "
+            "added and removed the file.",
         ),
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
@@ -203,7 +205,7 @@ def explain(
     """Explain one file, folder or discrepancy.
 
     The command prints the answers of storage and of the metadata stores, the findings of the last audit with their
-    reasons, and the next steps. It reads the manifests only with --deep.
+    reasons, and the next steps. With --deep it also reads the table's own records of its files, such as a Delta log.
     """
     from lakeaudit.explain.explanation import explain_named
     from lakeaudit.explain.printed import as_json, as_text, verdict_line

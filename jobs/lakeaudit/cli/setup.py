@@ -100,8 +100,8 @@ def scan(
 
     The command lists the location (or the tables of a catalog) and reads the logs of all Delta, Iceberg and Hudi
     tables. It prints lost and changed files, files that no table lists, and everything that was not judged. It writes
-    nothing except the file of --save. The exit codes are those of `audit`. Exit code 3 can also mean that folders could
-    not be searched, or that tables were not judged.
+    nothing except the file of --save. docs/commands.md lists the exit codes. Exit code 3 means that something was
+    not judged: for example, a folder could not be searched.
     """
     from lakeaudit.commands import init
     from lakeaudit.commands import scan as command

@@ -14,4 +14,5 @@ def place_of_commands(lake_file: str) -> str:
     if "://" in lake_file:
         return ""
     folder = "" if Path(lake_file).is_absolute() else f" in the folder {Path.cwd()}"
-    return f"Run the commands of this page on {gethostname()}{folder}, where the lake file is {lake_file}."
+    where = f"on the host {gethostname()}{folder}"
+    return f"Run the commands of this page {where}. The lake file there is {lake_file}."

@@ -103,7 +103,8 @@ def verdict_of(result: Result) -> str:
         else ""
     )
     if needed:
-        words = f"CRITICAL: do not delete {needed:,} of {number(total, 'file')}: they are needed"
+        why = "a table needs it" if needed == 1 else "tables need them"
+        words = f"CRITICAL: do not delete {needed:,} of {number(total, 'file')}: {why}"
         return "; ".join(filter(None, [words, unknown]))
     if unknown or result.cut_off:
         return f"UNDECIDED: {unknown or 'the list is not complete'}"

@@ -402,5 +402,8 @@ def results_beside(place: Location | None, folder: Path) -> str:
 def verdict(found: Surroundings, file: str) -> str:
     """Return the last line of the command."""
     many = len(found.inventories)
-    sources = f"{count(many)} {'inventory' if many == 1 else 'inventories'}" if many else "a listing"
-    return f"OK: {number(len(found.roots), 'table')}, {sources}: {file}; next: lakeaudit doctor {file}"
+    sources = (
+        f"{count(many)} {'inventory' if many == 1 else 'inventories'}" if many else "a listing as source"
+    )
+    tables = number(len(found.roots), "table")
+    return f"OK: wrote {file} with {tables} and {sources}; next: lakeaudit doctor {file}"

@@ -120,7 +120,8 @@ def print_lines(console: Console, title: str, lines: Iterable[str]) -> None:
     """Print lines below a title."""
     text_output.title(console, title)
     for line in lines:
-        text_output.line(console, text_output.plain(line), indent=1)
+        text = line.lstrip(" ")
+        text_output.line(console, text_output.plain(text), indent=1 + len(line) - len(text))
 
 
 def print_repairs(console: Console, outcome: RepairOutcome, folder: Path) -> None:

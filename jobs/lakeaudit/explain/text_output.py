@@ -476,7 +476,8 @@ def _without_place(reason: str) -> str:
 def _source(console: Console, source: Row) -> None:
     head = plain(f"{formatting.side_label(source['role'])} {source['kind']}", "bold").append("  ")
     if source["rows"] is not None:
-        head.append(f"{formatting.number(source['rows'], 'row')}, ")
+        what = "object" if source["role"] == "storage" else "row"
+        head.append(f"{formatting.number(source['rows'], what)}, ")
     if source["rejected"]:
         head.append(f"{formatting.count(source['rejected'])} could not be read, ", STYLES["warning"])
     head.append(f"{_storage_window(source)}  ", "dim")

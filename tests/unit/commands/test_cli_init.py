@@ -48,7 +48,10 @@ def test_a_local_folder_becomes_a_lake_that_audits(
         (tmp_path / "data" / name / "part-0.csv").write_bytes(b"1")
     (tmp_path / "data" / "_hidden" / "x" / "_delta_log").mkdir(parents=True)
     code, verdict = init(capsys, "./data")
-    assert (code, verdict) == (0, "OK: 6 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
+    assert (code, verdict) == (
+        0,
+        "OK: wrote lake.yaml with 6 tables and a listing as source; next: lakeaudit doctor lake.yaml",
+    )
     lake = load_lake("lake.yaml", {})
     assert [table.name for table in lake.tables] == [
         "crm", "returns", "trips", "crm.nested", "sales.ord${er}s 2", "sales.orders",

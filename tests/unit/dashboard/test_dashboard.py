@@ -357,7 +357,7 @@ def test_what_is_not_recoverable_has_no_advice_to_restore_it(lake: str, place: L
     assert "Recoverable: no." in told
     assert (
         "What to do: Write the rows again from their source. "
-        "Only after that, remove the lost file from the list of the table: with the API" in told
+        "Only after that, remove the lost file from the metadata of the table" in told
     )
     assert "recoverable_until" not in told
     assert "--allow restore" not in told

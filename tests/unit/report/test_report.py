@@ -335,7 +335,7 @@ def test_worst_first_is_severity_then_bytes_then_key() -> None:
 def test_off_and_partial_say_why() -> None:
     said = tree("broken").one("section", id="coverage").full_text
     assert "not checked the Delta log needs reader feature variantType, which is not understood" in said
-    counts = "95.2 % of 240,000 2 with findings 11,406 undecided 1 not confirmed"
+    counts = "95.2 % of 240,000 judged 2 with findings 11,406 undecided 1 not confirmed"
     assert f"{counts} 3 rows of s3guard:shop-s3guard were rejected" in said
 
 
