@@ -15,9 +15,7 @@ VerifiedAnswer = Literal["yes", "no", "unknown"]
 GuardStatus = Literal["live", "referenced", "promised", "being_written", "unknown", "free", "absent"]
 
 
-class SourceSummary(TypedDict):
-    """A source that an audit read."""
-
+class _Source(TypedDict):
     role: str
     kind: str
     location: str
@@ -26,6 +24,11 @@ class SourceSummary(TypedDict):
     cut_to: str | None
     rows: int | None
     rejected: int | None
+
+
+class SourceSummary(_Source):
+    """A source that an audit read."""
+
     seconds: float | None
 
 
@@ -463,17 +466,9 @@ class VerifiedSummary(TypedDict):
     tables: list[VerifiedTable]
 
 
-class CertificateEvidence(TypedDict):
+class CertificateEvidence(_Source):
     """A source that the audit of a certificate read."""
 
-    role: str
-    kind: str
-    location: str
-    identity: str
-    cut_from: str | None
-    cut_to: str | None
-    rows: int | None
-    rejected: int | None
     digests: list[str]
     no_digest: str | None
 

@@ -83,7 +83,7 @@ def read_rows(evidence: Evidence, engine: AuditEngine) -> RowsRead:
 
 def with_gaps_of_rows(read: RowsRead) -> Evidence:
     """Add gaps for logs that were lost during the pass, or else for tables that reports do not cover."""
-    if lost := _lost_logs(read.evidence, read.notes):
+    if lost := lost_logs(read.evidence, read.notes):
         return read.evidence.with_gaps(lost)
     logs = _places(read.answers, "logs_seen")
     return read.evidence.with_uncovered(
@@ -179,7 +179,7 @@ def _formats(answers: AnswersByKind) -> dict[Location, frozenset[str]]:
     return formats
 
 
-def _lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[EvidenceGap]:
+def lost_logs(evidence: Evidence, notes: Sequence[Mapping[str, Any]]) -> list[EvidenceGap]:
     """Return gaps of logs that were lost during the pass: the tables' files are unknown, so all rows are read again."""
     lost = [
         gap

@@ -1,11 +1,10 @@
 """Computes the version of the rules: a digest of everything in the rule tables that decides about a verdict."""
 
-import hashlib
-import json
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
+from lakeaudit.certificate.content import digest_of
 from lakeaudit.kinds import KINDS
 from lakeaudit.rules.expr import Expr
 from lakeaudit.rules.file_facts import TIME_RULE
@@ -26,8 +25,7 @@ def rules_version() -> str:
         "times": {name: _plain(fact) for name, fact in TIME_RULE.items()},
         "kinds": {name: [kind.axis, kind.severity] for name, kind in KINDS.items()},
     }
-    text = json.dumps(stated, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return digest_of(stated)
 
 
 def _rules(rules: Iterable[Rule]) -> list[Any]:

@@ -19,13 +19,11 @@ from lakeaudit.config import Lake
 from lakeaudit.formatting import count, iso_or_null, number, second
 from lakeaudit.json_documents import Certificate, CertificateState, CertificateTable
 from lakeaudit.judged import CONTENT
-from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.kinds import KINDS, SERIOUS
 from lakeaudit.ledger.last_states import READ
 from lakeaudit.results.read import UNRESOLVED, Results, Row
 from lakeaudit.results.summaries.verified_tables import current_watermarks
 
-GRAVE = SEVERITIES[: SEVERITIES.index("error") + 1]
-"""Severities of findings that prevent a certificate."""
 _COLUMNS = ["table_name", "axis", "kind", "severity", "ack_until"]
 
 
@@ -153,7 +151,7 @@ def _unresolved(results: Results, tables: Collection[str], now: datetime) -> _Un
         for row in batch.to_pylist():
             table, axis, kind = row["table_name"] or "", row["axis"], row["kind"]
             severities[row["severity"]] += 1
-            if axis != CONTENT and row["severity"] not in GRAVE:
+            if axis != CONTENT and row["severity"] not in SERIOUS:
                 continue
             if axis != CONTENT and table not in tables:
                 continue
@@ -185,5 +183,5 @@ def _lowered(severities: Mapping[str, str]) -> dict[str, str]:
     return {
         kind: severity
         for kind, severity in sorted(severities.items())
-        if severity not in (*GRAVE, "off") and KINDS[kind].severity in GRAVE
+        if severity not in (*SERIOUS, "off") and KINDS[kind].severity in SERIOUS
     }

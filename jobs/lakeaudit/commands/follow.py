@@ -160,7 +160,6 @@ class _Session:
     tables: _Tables
     missing: int = 0
     failures: int = 0
-    warnings: list[str] = field(default_factory=list)
     _alerted: int = 0
     _alert_at: float = 0.0
     """When alerts are due; an earlier process may have ended before it sent those of its losses."""

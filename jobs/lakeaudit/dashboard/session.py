@@ -11,6 +11,7 @@ from typing import TypeVar
 import streamlit as st
 
 from lakeaudit.config import Lake, load_lake, read_local
+from lakeaudit.dashboard.queries.lake import Health, LakeFigures, lake_figures, table_healths
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 
@@ -46,6 +47,15 @@ class PageSession:
         period = int(self.now.timestamp()) // CACHED if by_clock else 0
         value: T = _cached(self.state, period, repr(about), figure)
         return value
+
+    def tables(self) -> tuple[Health, ...]:
+        """Return the health of each table, worst first."""
+        return self.load(("tables",), lambda: table_healths(self.results, self.lake, self.now))
+
+    def figures(self) -> LakeFigures:
+        """Return the data of the lake's page."""
+        tables = self.tables()
+        return self.load(("lake",), lambda: lake_figures(self.results, self.lake, self.now, tables))
 
     def forget_versions(self) -> None:
         """Read the versions of the results again at once, after a change by a visitor."""

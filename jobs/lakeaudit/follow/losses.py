@@ -12,6 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.audit.kernel import Kernel
+from lakeaudit.audit.match import lost_logs
 from lakeaudit.audit.task_functions import task_facts
 from lakeaudit.checks.lineage.lineage_checks import check_witnesses, lineage_findings
 from lakeaudit.collect.evidence import Evidence
@@ -27,9 +28,7 @@ from lakeaudit.engine.chunks import Reading
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.evidence.protocol import (
     Batches,
-    Claims,
     Context,
-    EvidenceGap,
     Part,
     SnapshotWindow,
     SourceInfo,
@@ -39,7 +38,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.evidence.references import Key
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.finding_rows import RunStamp
-from lakeaudit.follow.needed_files import read_kinds
+from lakeaudit.follow.needed_files import of_tables, read_kinds
 from lakeaudit.keys import Location, identify
 from lakeaudit.ledger.load_open import OpenDiscrepancies
 from lakeaudit.matching.table_facts import table_facts
@@ -219,8 +218,7 @@ def _match(evidence: Evidence, engine: AuditEngine, keys: pa.Table) -> tuple[Evi
         reading = Reading(partial(_only, names, keys))
         answers = hold_answers(con, engine.run(rows, kernel.stages, reading))
         notes = few_answers(answers, "notes")
-        lost = [*_lost_logs(claims, notes, evidence.observed.holes)]
-        if not lost:
+        if not (lost := lost_logs(evidence, notes)):
             break
         evidence = evidence.with_gaps(lost)
     gaps = all_evidence_gaps(evidence.observed.holes, {}, [note for note in notes if note["reason"]])
@@ -239,10 +237,8 @@ def _only(
     names: Sequence[str], keys: pa.Table, con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
     """Drop the rows of other tables and objects; rows without a key concern all."""
-    columns = {*duck.relation(con, rows).columns}
-    if "table_name" in columns:
-        rows = duck.query(con, f"FROM input WHERE table_name IN ({duck.literals(names)})", input=rows)
-    if {"bucket", "key"} <= columns:
+    rows = of_tables(names, con, rows)
+    if {"bucket", "key"} <= {*duck.relation(con, rows).columns}:
         rows = duck.query(
             con, "SELECT input.* FROM input SEMI JOIN keys USING (bucket, key)", input=rows, keys=keys
         )
@@ -256,17 +252,6 @@ def _open_parts(memory: OpenDiscrepancies) -> Iterator[Part]:
 
 def _read_open(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - readers of parts receive a connection
     yield "known", still_open
-
-
-def _lost_logs(
-    claims: Sequence[Claims], notes: Sequence[Mapping[str, object]], known: Sequence[EvidenceGap]
-) -> Iterator[EvidenceGap]:
-    """Yield gaps of logs that were lost while their rows were read."""
-    for read in claims:
-        for note in notes if read.gap_of else ():
-            gap = read.gap_of(note) if read.gap_of and note["source"] == read.info.id else None
-            if gap is not None and gap not in known:
-                yield gap
 
 
 _UNDECIDED = "outcome = 'undecided' OR (outcome = 'finding' AND l_confirmation <> 'live')"

@@ -243,10 +243,14 @@ _NUMBER = pa.schema([("name", pa.string()), ("number", pa.uint32())])
 
 
 def _only(names: Sequence[str], con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Drop the rows of other tables."""
-    if "table_name" in duck.relation(con, rows).columns:
-        rows = duck.query(con, f"FROM input WHERE table_name IN ({duck.literals(names)})", input=rows)
-    yield kind, rows
+    yield kind, of_tables(names, con, rows)
+
+
+def of_tables(names: Sequence[str], con: Connection, rows: Rows) -> Rows:
+    """Return the rows of these tables; rows without the name of a table concern all."""
+    if "table_name" not in duck.relation(con, rows).columns:
+        return rows
+    return duck.query(con, f"FROM input WHERE table_name IN ({duck.literals(names)})", input=rows)
 
 
 def _file_rows(

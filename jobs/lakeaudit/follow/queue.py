@@ -23,7 +23,7 @@ from lakeaudit.errors import AuditError
 from lakeaudit.follow.event_fields import UnknownPart
 from lakeaudit.follow.events import ObjectEvent, ParsedMessage, events_of
 from lakeaudit.follow.missing_messages import MissingMessages
-from lakeaudit.follow.sqs import AT_ONCE, LONGEST_POLL, Attributes, Received, SqsQueue, open_queue
+from lakeaudit.follow.sqs import AT_ONCE, LONGEST_POLL, Attributes, Received, SqsQueue, groups, open_queue
 from lakeaudit.permissions.event_places import is_canary
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -124,10 +124,6 @@ class EventQueue:
     ) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    @property
-    def url(self) -> str:
-        return self._queue.url
-
     def state(self) -> QueueState:
         """Return the numbers of messages, which SQS counts with a delay of up to a minute."""
         attributes = self._queue.attributes()
@@ -220,7 +216,7 @@ class EventQueue:
             is_first = False
             before = self._clock() - HIDDEN / 3
             due = [each for each in receipts if self._hidden_at.get(each, before) <= before]
-            for group in _tens(due):
+            for group in groups(due):
                 with suppress(AuditError):
                     self._queue.hide(group, HIDDEN)
                     self._hidden_at.update(dict.fromkeys(group, self._clock()))
@@ -234,7 +230,7 @@ class EventQueue:
             CannotAudit: a request failed.
         """
         receipts = [message.receipt for message in messages]
-        failures = sum(self._pool.map(self._queue.delete, _tens(receipts)))
+        failures = sum(self._pool.map(self._queue.delete, groups(receipts)))
         self._missing.delete(len(messages) - failures)
         self._forget(receipts)
 
@@ -248,12 +244,6 @@ class EventQueue:
     def _forget(self, receipts: Sequence[str]) -> None:
         for receipt in receipts:
             self._hidden_at.pop(receipt, None)
-
-
-def _tens(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the receipts in groups for one request each."""
-    for start in range(0, len(receipts), AT_ONCE):
-        yield receipts[start : start + AT_ONCE]
 
 
 def _is_of_doctor(parsed: ParsedMessage, age: timedelta | None) -> bool:

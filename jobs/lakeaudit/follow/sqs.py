@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,6 +11,7 @@ from lakeaudit.config import Follow
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.connections.aws_failures import code_of, explain, is_denied
+from lakeaudit.runtime.connections.aws_responses import response_time
 
 AT_ONCE = 10
 """The most messages of one request."""
@@ -79,20 +79,21 @@ class SqsQueue:
             VisibilityTimeout=visibility,
             MessageSystemAttributeNames=["SentTimestamp"],
         )
-        now = _server_time(answer)
+        now = response_time(answer)
         return [_received(each, now) for each in answer.get("Messages") or []]
 
     def hide(self, receipts: Sequence[str], seconds: int) -> None:
         """Hide messages from now on for some seconds, 0: show them; deleted messages are left out."""
-        for group in _groups(receipts):
-            entries = [{**entry, "VisibilityTimeout": seconds} for entry in group]
+        for group in groups(receipts):
+            entries = [{**entry, "VisibilityTimeout": seconds} for entry in _entries(group)]
             self._send("change_message_visibility_batch", Entries=entries)
 
     def delete(self, receipts: Sequence[str]) -> int:
         """Delete messages; return how many SQS did not delete, and will deliver again."""
         failures = 0
-        for group in _groups(receipts):
-            failures += len(self._send("delete_message_batch", Entries=group).get("Failed") or [])
+        for group in groups(receipts):
+            answer = self._send("delete_message_batch", Entries=_entries(group))
+            failures += len(answer.get("Failed") or [])
         return failures
 
     def _send(self, operation: str, **request: Any) -> Mapping[str, Any]:
@@ -135,10 +136,14 @@ def queue_error(where: str, error: Exception) -> CannotAudit:
     return CannotAudit(where, failure.what, failure.hint.replace("s3.", "follow."), failure.retryable)
 
 
-def _groups(receipts: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+def groups(receipts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the receipts in groups for one request each."""
     for start in range(0, len(receipts), AT_ONCE):
-        group = receipts[start : start + AT_ONCE]
-        yield [{"Id": str(at), "ReceiptHandle": receipt} for at, receipt in enumerate(group)]
+        yield receipts[start : start + AT_ONCE]
+
+
+def _entries(group: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"Id": str(at), "ReceiptHandle": receipt} for at, receipt in enumerate(group)]
 
 
 def _received(message: Mapping[str, Any], now: datetime | None) -> Received:
@@ -149,16 +154,6 @@ def _received(message: Mapping[str, Any], now: datetime | None) -> Received:
     return Received(
         str(message.get("MessageId")), str(message["ReceiptHandle"]), str(message.get("Body", "")), age
     )
-
-
-def _server_time(answer: Mapping[str, Any]) -> datetime | None:
-    """Return the time of the response by the clock of SQS, since that of this machine may be wrong."""
-    written = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-    try:
-        time = parsedate_to_datetime(written) if written else None
-    except ValueError:
-        return None
-    return time.replace(tzinfo=time.tzinfo or UTC) if time else None
 
 
 def _attributes(written: Mapping[str, str]) -> Attributes:

@@ -1,14 +1,14 @@
 """Compare the clock of this machine with that of storage: with a clock that is ahead, young files look old."""
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import CLOCK_STEP
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.runtime.connections.aws_responses import response_time
 
 MOST_BUCKETS = 5
 """The most buckets whose time is requested: the stores of one lake hardly have different clocks."""
@@ -31,14 +31,10 @@ def _times(clients: Clients, place: Location, clock: Clock) -> Iterator[tuple[da
     """Yield the time of the clock before a request, and the time of its response."""
     before = clock()
     try:
-        response = clients.s3(*place).head_bucket(Bucket=place.bucket)["ResponseMetadata"]
+        date = response_time(clients.s3(*place).head_bucket(Bucket=place.bucket))
     except ClientError as error:
-        response = error.response.get("ResponseMetadata", {})  # type: ignore[assignment]
+        date = response_time(error.response)
     except BotoCoreError:
         return
-    text = response.get("HTTPHeaders", {}).get("date", "")
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return
-    yield before, date if date.tzinfo else date.replace(tzinfo=UTC)
+    if date is not None:
+        yield before, date

@@ -626,7 +626,7 @@ def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch
     def fail(*_: object) -> None:
         raise KeyError("no_such_column")
 
-    monkeypatch.setattr("lakeaudit.dashboard.pages.lake_page.lake_figures", fail)
+    monkeypatch.setattr("lakeaudit.dashboard.session.lake_figures", fail)
     driver = page(lake, "lake")
     assert not driver.exception
     assert "unexpected KeyError: 'no_such_column'" in page_text(driver)

@@ -16,8 +16,6 @@ from lakeaudit.dashboard.queries.lake import (
     LedgerSums,
     add_sums,
     lake_days,
-    lake_figures,
-    table_healths,
 )
 from lakeaudit.dashboard.queries.owners import NO_OWNER, days_of, owners
 from lakeaudit.dashboard.queries.plans import newest_plans
@@ -47,10 +45,7 @@ _HIGHEST = 460
 
 def show(session: PageSession) -> None:
     """Show the verdict, the worst tables, open discrepancies, the age of the evidence, the runs, and all tables."""
-    tables = session.load(("tables",), lambda: table_healths(session.results, session.lake, session.now))
-    figures = session.load(
-        ("lake",), lambda: lake_figures(session.results, session.lake, session.now, tables)
-    )
+    figures = session.figures()
     if figures.run is None or figures.verdict is None:
         widgets.title("unjudged", f"{session.lake.name}: {NOTHING_JUDGED}")
         _troubles(figures.troubles)

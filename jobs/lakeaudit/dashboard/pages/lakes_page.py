@@ -7,7 +7,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.parts import table_lines
-from lakeaudit.dashboard.queries.lake import LEVELS, Health, LakeFigures, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import LEVELS, Health, LakeFigures
 from lakeaudit.dashboard.served_lakes import ServedLake
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.errors import AuditError, one_line
@@ -47,10 +47,7 @@ def state_of(lake: ServedLake, session: PageSession | None) -> LakeState:
     if session is None:
         return LakeState(lake.name, problem=lake.problem)
     try:
-        tables = session.load(("tables",), lambda: table_healths(session.results, session.lake, session.now))
-        figures = session.load(
-            ("lake",), lambda: lake_figures(session.results, session.lake, session.now, tables)
-        )
+        tables, figures = session.tables(), session.figures()
     except AuditError as error:
         return LakeState(lake.name, problem=one_line(f"{error.where}: {error.what}", 300))
     return LakeState(lake.name, session, figures, tables)

@@ -11,7 +11,7 @@ from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import partition_plots, timeline_plot, watermark_plot, widgets
 from lakeaudit.dashboard.parts import commands, discrepancy_lines, history, table_lines
 from lakeaudit.dashboard.queries import table as figures
-from lakeaudit.dashboard.queries.lake import UNSEEN, Health, table_healths
+from lakeaudit.dashboard.queries.lake import UNSEEN, Health
 from lakeaudit.dashboard.queries.table import (
     PAGE_ROWS,
     STANDINGS,
@@ -51,7 +51,7 @@ BROKEN = 40
 
 def show(session: PageSession) -> None:
     """Show the table of the address."""
-    tables = session.load(("tables",), lambda: table_healths(session.results, session.lake, session.now))
+    tables = session.tables()
     address = widgets.Address("table")
     table = address.one("table", "Table", [health.table for health in tables])
     if table is None:

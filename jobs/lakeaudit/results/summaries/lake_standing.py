@@ -7,7 +7,7 @@ the other tables are still open.
 from datetime import datetime
 
 from lakeaudit.advice.next_steps import LOST_COMMIT, LOST_LOG, STALE_POINTER
-from lakeaudit.kinds import CONTENT_LOST, STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.kinds import CONTENT_LOST, SERIOUS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 
@@ -67,7 +67,7 @@ def lost_states(results: Results) -> dict[str, str]:
     Raises:
         CannotAudit: the results cannot be read.
     """
-    grave = f"kind IN ({texts(STATE_LOST_FROM_ERROR)}) AND severity IN ('critical', 'error')"
+    grave = f"kind IN ({texts(STATE_LOST_FROM_ERROR)}) AND severity IN ({texts(SERIOUS)})"
     sql = f"""SELECT table_name, min(kind) AS kind FROM discrepancies
         WHERE state <> 'resolved' AND table_name IS NOT NULL AND (kind IN ({texts(STATE_LOST)}) OR {grave})
         GROUP BY table_name"""

@@ -9,7 +9,7 @@ before it is parsed.
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -89,6 +89,16 @@ def readable_time(text: Any) -> datetime | None:
     with suppress(ValueError, TypeError, OverflowError, OSError, RuntimeError):
         return timestamp(text)
     return None
+
+
+def response_time(response: Mapping[str, Any]) -> datetime | None:
+    """Return the time of a response by the clock of its server, since this machine's may be wrong; None: unknown."""
+    written = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    try:
+        at = parsedate_to_datetime(written) if written else None
+    except ValueError:
+        return None
+    return at.replace(tzinfo=at.tzinfo or UTC) if at else None
 
 
 def required(response: Mapping[str, Any], name: str) -> Any:
