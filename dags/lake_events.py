@@ -3,8 +3,11 @@
 A task that fails updates no asset, and the DAGs that repair a lake or wait for a table must start anyway.
 """
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
+from airflow import __version__
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
 from lake_files import LakeFile
@@ -39,11 +42,21 @@ class LakeEvents(BaseOperator):
             events = context["outlet_events"][asset]
             if isinstance(asset, AssetAlias):
                 for name, answer in outcome["answers"].items():
-                    events.add(table_asset(self.lake.lake, name), extra=answer)
+                    events.add(table_asset(self.lake.lake, name), extra=_extra(answer))
             else:
                 events.extra = {name: outcome[name] for name in AUDIT_FIELDS}
         if left_out := outcome["answers_left_out"]:
             self.log.warning("%s more tables of airflow.assets have no event: there are too many", left_out)
+
+
+def _extra(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the extra of an event of an alias. Airflow 3.0 fails on lists and objects: there they are JSON texts."""
+    if not __version__.startswith("3.0."):
+        return dict(answer)
+    return {
+        name: json.dumps(value) if isinstance(value, (list, dict)) else value
+        for name, value in answer.items()
+    }
 
 
 def discrepancies(lake: LakeFile) -> Asset:

@@ -41,7 +41,7 @@ class Verdict:
     action: Action
     words: str
     note: str = ""
-    """Findings and gaps after which the task is green."""
+    """Findings and gaps after which the task is green, or why it is red."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,18 @@ def judge(
 def _judge_audit(status: Mapping[str, Any], words: str, fail_on: Sequence[str], *, last_try: bool) -> Verdict:
     failed = status["exit_code"] not in AUDIT.fine
     if failed and status.get("retry") and (FAILED in fail_on or not last_try):
-        return Verdict("retry", words)
+        return Verdict("retry", f"{THE_AUDIT_FAILED}: {words}")
     serious = list(reasons(status, fail_on))
     if serious or (failed and FAILED in fail_on):
-        return Verdict("fail", "; ".join([*serious, words, f"`airflow.fail_on`: {rule_of(fail_on)}"]))
+        why = THE_AUDIT_FAILED if failed else BY_FINDINGS
+        line = "; ".join([*serious, words, f"`airflow.fail_on`: {rule_of(fail_on)}"])
+        return Verdict("fail", f"{why}: {line}", f"{why}: {'; '.join([*serious, words])}")
     return Verdict("go on", words, "; ".join([*([words] if failed else []), *notes(status)]))
+
+
+THE_AUDIT_FAILED = "the audit failed"
+BY_FINDINGS = "the audit worked, and its findings or gaps make this task red"
+"""The two reasons why the task `audit` is red."""
 
 
 def is_published(outcome: Mapping[str, Any] | None) -> bool:

@@ -78,7 +78,10 @@ AUDIT_FIELDS = (
     "states",
 )
 NOTE = "note"
-"""Key of the XCom with the findings and gaps after which a task is green: Airflow lets no task write its own note."""
+"""Key of the XCom with the findings and gaps after which a task is green, or with the reason why it is red.
+
+Airflow lets no task write its own note.
+"""
 ERRORS: Mapping[str, type[AirflowException]] = {
     "fail": AirflowFailException,
     "retry": AirflowException,
@@ -134,6 +137,8 @@ class LakeTask:
             ti.xcom_push(key="return_value", value=outcome)  # a task that fails returns nothing
         if (error := ERRORS.get(verdict.action)) is not None:
             page = self.pages.get(PAGE)
+            if verdict.action == "fail" and verdict.note:
+                ti.xcom_push(key=NOTE, value=verdict.note)
             raise error(f"{verdict.words}; page: {page}" if page else verdict.words)
         self.log.info("%s", verdict.words)
         for name, address in self.pages.items():

@@ -22,6 +22,7 @@ from lakeaudit.runtime.connections.reach import listens
 from lakeaudit.runtime.session import build_session
 from lakeaudit.runtime.spark_settings import use_utc
 from tests.builders.cluster import OTHER_SPARK
+from tests.builders.quick_gates import quicken_gates
 from tests.builders.quick_server import quicken
 from tests.builders.submit import UNVERIFIED
 from tests.builders.wheel import bare_python, build_wheel
@@ -65,6 +66,7 @@ def pytest_configure() -> None:
         del os.environ[name]
     os.environ.update(_HERMETIC)
     use_utc()
+    quicken_gates()
     gc.disable()  # what tests are collected from is no garbage
 
 

@@ -329,7 +329,8 @@ SIDES = ("manifest", "metastore", "storage")
 SIDE_LABELS = {"metastore": "metadata store"}
 """Names for people of the sources that are named otherwise in columns."""
 CLAIMS = ("size", "etag", "version_id", "time")
-THERE = "there"
+PRESENT = {"manifest": "listed", "metastore": "listed", "storage": "found"}
+"""By source what is printed of a file that it has."""
 DELETE_MARKER = "no object, but a delete marker"
 _ABSENT = {
     **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
@@ -352,7 +353,7 @@ def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
     ):
         absent = {**absent, "storage": DELETE_MARKER}
     claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
-    return {side: absent.get(side) or (THERE if claimed[side] else None) for side in SIDES}
+    return {side: absent.get(side) or (PRESENT[side] if claimed[side] else None) for side in SIDES}
 
 
 def side_label(side: str) -> str:

@@ -139,11 +139,12 @@ class CommandFailure(Failure):
 
 
 class FindingTotal(TypedDict):
-    """The number of findings of one kind and severity."""
+    """The number of findings of one kind and severity, and of their files as far as they are known."""
 
     severity: str
     kind: str
     findings: int
+    files: int
 
 
 class ScannedKind(TypedDict):
@@ -354,9 +355,14 @@ class WebhookChange(TypedDict):
     recoverable: dict[str, int]
     recoverable_until: str | None
     since: str | None
+    since_newest: str | None
     cause: str | None
+    causes: dict[str, int]
+    needs_allow: int
+    explanation: str | None
     partitions: list[str]
     more_partitions: int
+    question: str | None
     advice: str | None
     commands: WebhookCommands
 

@@ -25,6 +25,8 @@ About = tuple[str, str]
 """A table and an axis."""
 
 CONTENT = "content"
+OUTDATED = "no recent storage source"
+"""Part of the reason of an axis whose storage snapshot is older than `max_age`: later losses are not in it."""
 TO_COME = "hazard"
 """The axis of upcoming losses; it does not count for the standing of a table."""
 
@@ -93,16 +95,23 @@ class LastJudged:
     """The coverage of an axis in earlier audits.
 
     `share` is the highest share of the files that an audit judged, `at` the `as_of` of the last audit that judged at
-    least half of it, and `files` the number of files then.
+    least half of it, and `files` the number of files then. `snapshot` is the time of its storage snapshot; None: not
+    known.
     """
 
     at: datetime
     share: float
     files: int | None
+    snapshot: datetime | None = None
 
 
 def judged_share(row: Row) -> float | None:
-    """Return the judged share of an axis; None if nothing was judged, or the axis was not part of the audit."""
+    """Return the judged share of an axis; None if nothing was judged, or the axis was not part of the audit.
+
+    A storage snapshot that is too old judges nothing of today.
+    """
+    if OUTDATED in (row["reason"] or ""):
+        return None
     state = axis_state(row) if row["status"] in ("complete", "partial") else NOTHING
     if state in (WHOLE, EMPTY, YOUNG):
         return 1.0

@@ -40,6 +40,8 @@ CHECKPOINT_DIFFERS = "query engines begin at this checkpoint, and read other fil
 TABLE_MISSING = "table_missing"
 COVERAGE_LOST = "coverage_lost"
 """The kind of a table that audits cannot judge any more."""
+UNREADABLE = "unreadable_evidence"
+"""The kind of a part of a source that could not be read or understood."""
 SEVERAL_STATES = "versions of the table are lost together"
 """Part of the explanation of a lost state if older states, which it may need, are lost as well."""
 
@@ -61,7 +63,7 @@ OPEN_OUTCOMES = ("undecided", "uncovered")
 _AXIS_WORDS = {
     "content": "files of the table",
     "metastore": "metadata store",
-    "metastore_tree": "folders of the metadata store",
+    "metastore_tree": "folders in the metadata store",
     "leftover": "unused files",
     "duplicate": "duplicates",
     "commit": "commits",
@@ -73,6 +75,16 @@ _AXIS_WORDS = {
 def axis_words(axis: str) -> str:
     """Return the name of an axis for people; an axis is one question that is judged for every file."""
     return _AXIS_WORDS.get(axis, axis.replace("_", " "))
+
+
+def check_words(axis: str) -> str:
+    """Return the name of the check of an axis: files that were checked for duplicates are not duplicates."""
+    words = axis_words(axis)
+    return f"check for {words}" if axis in _SOUGHT else words
+
+
+_SOUGHT = ("leftover", "duplicate", "hazard")
+"""Axes whose name is that of their findings."""
 
 
 @dataclass(frozen=True)
@@ -361,16 +373,18 @@ _ALL = (
         "the files removed.",
     ),
     Kind(
-        "unreadable_evidence", "source", "warning",
+        UNREADABLE, "source", "warning",
         "part of a source could not be read or understood",
-        "Read the samples in the finding. Then repair the source: fetch the report again, correct the named rows, or "
-        "correct the access rights (`lakeaudit doctor`).",
+        "Read the samples in the finding. If the source is stale, find out why no newer report arrives. Else repair "
+        "the source: fetch the report again, correct the named rows, or "
+        "correct the access rights (`lakeaudit doctor LAKE_FILE`).",
     ),
     Kind(
         COVERAGE_LOST, COVERAGE_AXIS, "error",
         "an earlier audit judged the table, and audits cannot judge it any more: problems of it stay hidden",
-        "Repair the evidence that the explanation names (`lakeaudit doctor` checks all sources), and audit again. "
-        "Until then check important tables without it: `lakeaudit audit --live --table NAME`.",
+        "Repair the source that the cause names, and audit again; `lakeaudit doctor LAKE_FILE` checks all sources. If "
+        "a report stopped arriving, check its configuration in the store and the right to write to its destination. "
+        "Until then check important tables without it: `lakeaudit audit LAKE_FILE --live --table TABLE`.",
     ),
     Kind(
         "unclassified", "any", "error",
@@ -389,7 +403,7 @@ STATE_LOST = (
     "overwritten_commit",
     "table_missing",
     "incomplete_commit",
-    "unreadable_evidence",
+    UNREADABLE,
 )
 """Kinds of a table that mean, whatever their severity: a state of it is lost or contradicts itself."""
 STATE_LOST_FROM_ERROR = ("missing_metadata", "stale_pointer")

@@ -257,7 +257,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     ]
     assert (outcome.exit_code, outcome.status) == (12, "suspect")
     assert states(outcome) == {
-        "returned": "complete", "accepted": "complete", "silenced": "complete", "stale": "complete",
+        "returned": "complete", "accepted": "complete", "silenced": "complete", "stale": "partial",
         "unfinished": "partial", "torn": "complete", "blind": "partial", "unseen": "partial",
         "wiped": "complete", "halved": "partial", "mixed": "partial", "doubted": "partial",
         "small0": "partial", "small1": "partial", "small2": "partial", "well": "complete",

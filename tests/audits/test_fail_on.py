@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from lake_fail_on import DEFAULT
-from lake_outcomes import AUDIT, judge
+from lake_outcomes import AUDIT, BY_FINDINGS, judge
 from lakeaudit import cli
 
 
@@ -54,7 +54,7 @@ def test_a_lost_file_is_red_until_it_is_accepted(lake: str) -> None:
     red = judge(AUDIT, status, None, DEFAULT)
     assert red.action == "fail"
     assert red.words.startswith(
-        "1 critical finding that nobody accepted; audit ended with exit code 0: complete"
+        f"{BY_FINDINGS}: 1 critical finding that nobody accepted; audit ended with exit code 0: complete"
     )
 
     assert cli.main(["baseline", lake, "--reason", "an old file", "--until", "2099-12-31"]) == 0
@@ -72,7 +72,7 @@ def test_lost_coverage_is_red_until_it_is_accepted(lake: str) -> None:
     assert status["coverage_lost"] == 1
     red = judge(AUDIT, status, None, DEFAULT)
     assert red.action == "fail"
-    assert red.words.startswith("coverage lost in 1 table; audit ended with exit code 3: ")
+    assert red.words.startswith(f"{BY_FINDINGS}: coverage lost in 1 table; audit ended with exit code 3: ")
     green = judge(AUDIT, status, None, ("critical", "failed"))
     assert green.action == "go on"
     assert "coverage lost in 1 table; 1 of 2 tables could not be judged" in green.note

@@ -3,22 +3,29 @@
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import UTC, datetime
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeaudit.api.lake import LakeHandle
+from lakeaudit.audit import run as run_module
+from lakeaudit.audit.match_and_confirm import match_and_confirm
 from lakeaudit.commands import follow as command
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.follow import decide
 from lakeaudit.follow.losses import Judge, Judged
+from lakeaudit.follow.queue import Batch, EventQueue
 from lakeaudit.runtime.connections.aws import Endpoint
 from lakeaudit.runtime.duck import Connection
-from lakeaudit.runtime.progress import SilentProgress
+from lakeaudit.runtime.progress import Counts, SilentProgress, StageLog
 from lakeaudit.schemas import rows_of
 from tests.builders import hudi
 from tests.builders.audits import audited, results_of
+from tests.builders.backdate import present
 from tests.builders.catcher import Catcher, catching
 from tests.builders.event_queue import create_queue, send, sqs_client
 from tests.builders.iceberg import IcebergLake
@@ -205,3 +212,99 @@ def test_a_table_that_cannot_be_judged_does_not_delay_the_losses_of_others(
     world.delete(lost)
     world.delete(world.keys("lines")[0])
     assert (world.follow().exit_code, [*world.open()]) == (1, [lost])
+
+
+def test_a_loss_is_reported_while_an_audit_of_inventories_reads_and_the_audit_keeps_it(
+    world: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.shop.take_inventory()
+    lost, sent = world.keys()[0], list[int]()
+
+    def matching(*args: Any) -> Any:
+        world.delete(lost)
+        assert world.follow().exit_code == 1
+        sent.append(len(world.caught.posts))
+        return match_and_confirm(*args)
+
+    monkeypatch.setattr(run_module, "match_and_confirm", matching)
+    audited(world.lake, run_id="night", live=False)
+    assert sent == [1], "the message did not wait for the audit"
+    row = world.open()[lost]
+    assert (row["first_run_id"], row["kind"]) == (results_of(world.lake).followed()[0]["run_id"], "dropped")
+    history = results_of(world.lake).history([row["discrepancy_id"]])
+    assert [each["transition"] for each in history] == ["opened"]
+    assert [run["status"] for run in results_of(world.lake).runs()] == ["complete"]
+
+
+def test_a_file_that_was_deleted_before_its_commit_is_reported_when_the_commit_arrives(
+    world: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3, bucket = world.shop.s3, world.shop.bucket
+    log = "warehouse/orders/_delta_log/"
+    before, commits = {*world.keys()}, {*present(bucket, log)}
+    world.shop.write("orders", commits=1, days=["2026-11-09"])
+    (commit,) = {*present(bucket, log)} - commits
+    (lost,) = {*world.keys()} - before
+    body = s3.get_object(Bucket=bucket, Key=commit)["Body"].read()
+    s3.delete_object(Bucket=bucket, Key=commit)
+
+    def arrive() -> None:
+        s3.put_object(Bucket=bucket, Key=commit, Body=body)
+        world.tell("ObjectCreated:Put", commit)
+
+    steps, collect = [lambda: world.delete(lost), arrive], EventQueue.collect
+
+    def collecting(self: EventQueue, *times: Any) -> Batch:
+        if steps:
+            steps.pop(0)()
+        return collect(self, *times)
+
+    monkeypatch.setattr(EventQueue, "collect", collecting)
+    assert world.follow().verdict == "2 events, 1 loss reported"
+    (row,) = world.open().values()
+    assert (row["key"], row["cause"]) == (lost, "deleted (ObjectRemoved:Delete)")
+
+
+@dataclass
+class Lines(SilentProgress):
+    """Stores the lines of progress."""
+
+    lines: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[StageLog]:  # noqa: ARG002 - the protocol's name
+        yield _Log(self.lines)
+
+
+class _Log(Counts):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def say(self, text: str, **_: object) -> None:
+        self._lines.append(text)
+
+
+def test_discovered_tables_that_are_not_watched_are_named_and_the_delay_needs_no_local_clock(
+    world: Followed, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "LINE", 0.0)
+    world.shop.take_inventory()
+    discover = f"- {{discover: {{from: inventory, under: ['s3://{world.shop.bucket}/warehouse/'], formats: [delta]}}}}"
+    queue, progress = create_queue(s3), Lines()
+    lake = world.shop.lake(
+        tmp_path,
+        extra=f"follow: {{queue: '{queue}', region: us-east-1, window: 1s, state: {tmp_path}/other}}\n",
+        tables=[discover],
+        defaults="confirm: {mode: none}",
+    )
+    send(s3, queue, [notification(record("ObjectRemoved:Delete", world.shop.bucket, world.keys()[0]))])
+    ahead = lambda: datetime.now(UTC) + timedelta(hours=1)  # noqa: E731
+    handle = LakeHandle(lake, str(tmp_path / "lake.yaml"), clock=ahead, progress=progress)
+    assert handle.follow().verdict == "1 event, 0 losses reported"
+    named = sorted(line for line in progress.lines if line.startswith("losses"))
+    why = "confirm.mode none forbids requests for its objects"
+    assert named == [f"losses of {name} are not reported: {why}" for name in ("lines", "orders")]
+    delays = [int(line.split()[-3]) for line in progress.lines if line.endswith(" s behind")]
+    assert delays
+    assert max(delays) < 60

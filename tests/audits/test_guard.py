@@ -364,7 +364,7 @@ def test_a_list_that_does_not_stay_in_memory(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
     """The keys are written to files, and the free ones come from the storage sources or from requests."""
-    monkeypatch.setattr(share, "FEW_KEYS", 0)
+    monkeypatch.setattr(share, "KEYS_IN_MEMORY", 0)
     live = [f"s3a://{shop.bucket}/{key}" for key in shop.keys("orders")]
     dead = [put(shop, f"warehouse/orders/day={n}/dead.parquet") for n in range(20)]
     shop.take_inventory()

@@ -13,6 +13,7 @@ from lakeaudit.config import Lake
 from lakeaudit.engine import spark
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.schemas import rows_of
 from tests.builders.audits import results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
@@ -60,7 +61,7 @@ def test_a_live_audit_starts_no_jvm(live_lake: LiveLake, capsys: pytest.CaptureF
     """It is partial because of the gap in the log of `lines`."""
     assert cli.main(["audit", live_lake.file, "--live", "--run-id", "whole"]) == 1
     printed = capsys.readouterr()
-    worst = "CRITICAL: 2 in 2 tables: 1 dropped, 1 missing metadata (the audit is partial)"
+    worst = "CRITICAL: 2 discrepancies in 2 tables: 1 file dropped, 1 metadata file missing (the audit is partial)"
     assert printed.err.splitlines()[-1] == worst
     stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
     assert "match and classify" in stages
@@ -116,10 +117,16 @@ def test_spark_is_the_engine_where_spark_submit_has_started_it(
     assert "Java: none in this test" in capsys.readouterr().err
 
 
-def test_what_is_too_much_for_this_process_asks_for_spark(
+def test_what_exceeds_the_memory_of_this_process_is_judged_without_spark(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert cli.main(["audit", live_lake.file, "--live", "--run-id", "in-memory"]) == 1
     monkeypatch.setattr(spark, "ROWS_IN_PROCESS", 3)
     assert len(live_lake.shop.keys("orders")) > 3
-    assert cli.main(["audit", live_lake.file, "--live"]) == SPARK.exit_code
-    assert "Java: none in this test" in capsys.readouterr().err
+    assert cli.main(["audit", live_lake.file, "--live", "--run-id", "in-files"]) == 1
+    assert "start Spark" not in capsys.readouterr().err
+    in_memory, in_files = (
+        sorted((row["kind"], row["key"]) for row in rows_of(results_of(live_lake.lake).findings(run_id)))
+        for run_id in ("in-memory", "in-files")
+    )
+    assert in_memory == in_files != []

@@ -67,7 +67,9 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
     row = ledger(lake)["orders"]
     assert (row["severity"], row["files"], row["cause_at"].isoformat()) == ("error", 8, _iso(first))
     (change,) = [each for each in changes_of(results_of(lake), "r2") if each.table == "orders"]
-    assert change.since == row["first_seen_at"] > row["cause_at"], "the loss began after the last good audit"
+    assert change.since <= row["cause_at"] < row["first_seen_at"], (
+        "blind since the end of the last good evidence"
+    )
     assert f"an audit last judged the table at {second(row['cause_at'])}" in row["explanation"]
     place = f"s3://{shop.bucket}/inventories"
     assert "missing and changed files, unused files, duplicates" in row["explanation"]
@@ -75,19 +77,20 @@ def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_tabl
     line = verdict_of(lake, blind)
     assert "coverage lost in 2 tables (events, orders)" in line.lower()
     assert place in line
-    audited(lake, run_id="r3", clock=lambda: night + timedelta(microseconds=1))  # its cause names the minute
+    audited(lake, run_id="r3", clock=lambda: night + timedelta(days=1))
+    later = night + timedelta(days=2)
     assert [row["last_run_id"] for row in ledger(lake).values()] == ["r2", "r2"]
-    one = audited(lake, run_id="one", tables=("orders",))
+    one = audited(lake, run_id="one", clock=lambda: later, tables=("orders",))
     assert one.summary["coverage_lost"] == 1, "events is not in the scope of this audit"
     answers = check(lake, results_of(lake), ["orders"], Demand(timedelta(hours=1)), datetime.now(UTC))
     assert [answer.answer for answer in answers] == ["unknown"]
-    live = audited(lake, run_id="r4", live=True, tables=("orders",))
+    live = audited(lake, run_id="r4", clock=lambda: later, live=True, tables=("orders",))
     assert live.summary["coverage_lost"] == 0, (
         "it can judge its table, and another blind table is not its matter"
     )
     assert states(lake) == {"events": "open", "orders": "open"}, "a live audit of one table cannot tell"
     shop.take_inventory()
-    audited(lake, run_id="r5")
+    audited(lake, run_id="r5", clock=lambda: later + timedelta(hours=1))
     assert states(lake) == {"events": "resolved", "orders": "resolved"}
 
 

@@ -72,7 +72,7 @@ def without(policy: Policy, sid: str) -> Policy:
 
 
 SCAN = [
-    (None, 1, "CRITICAL: 1 dropped in 1 table"),
+    (None, 1, "CRITICAL: 1 file dropped in 1 table"),
     ("ScanTables", 3, "access denied"),
     ("ScanTablesList", 10, "access denied; grant read and list rights"),
 ]
@@ -128,7 +128,7 @@ def user_with(policy: Policy, s3: Endpoint) -> Iterator[None]:
 
 
 AUDIT = [
-    (None, 1, "CRITICAL: 1 dropped in 1 table"),
+    (None, 1, "CRITICAL: 1 file dropped in 1 table"),
     ("KeepResults", 14, "/results/_lease: access denied; grant read and list rights"),
     ("ReadTables", 3, "access denied"),
 ]

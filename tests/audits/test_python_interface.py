@@ -50,7 +50,7 @@ def test_a_scan_has_results_as_long_as_it_is_used(place: Path, tmp_path: Path) -
     results = Path(lake.config.results.spark_path)
     (worst,) = lake.findings(severity="critical")
     assert (worst["kind"], worst["table_name"], worst["rows_at_stake"]) == ("dropped", "sales.orders", 10)
-    assert lake.run().verdict == "CRITICAL: 1 dropped in 1 table"
+    assert lake.run().verdict == "CRITICAL: 1 file dropped in 1 table"
     assert results.exists()
     assert files_below(tmp_path) == before
     del lake
@@ -63,7 +63,7 @@ def test_rows_of_a_scan_outlive_its_variable(place: Path) -> None:
     findings, run = lakeaudit.scan(place).findings(), lakeaudit.scan("./lake").run()
     gc.collect()
     assert [row["kind"] for row in findings] == ["dropped", "unreferenced"]
-    assert (run.exit_code, len(run.findings()), run.verdict) == (1, 2, "CRITICAL: 1 dropped in 1 table")
+    assert (run.exit_code, len(run.findings()), run.verdict) == (1, 2, "CRITICAL: 1 file dropped in 1 table")
 
 
 def test_a_scan_names_everything_that_was_not_judged(place: Path) -> None:
@@ -226,7 +226,7 @@ def test_the_notebook_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
         exec(compile(ast.Module(body, []), "cell", "exec"), names)
         shown += [eval(compile(ast.Expression(last.value), "cell", "eval"), names)] if last else []
     run, findings, coverage, explained, sums = shown
-    assert "1 dropped in 1 table" in str(run)
+    assert "1 file dropped in 1 table" in str(run)
     assert len(findings) == 2  # type: ignore[arg-type]
     assert "sales.orders" in coverage._repr_html_()  # type: ignore[attr-defined]
     assert "storage: no such file" in str(explained)

@@ -17,10 +17,10 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from lakeaudit import cli
-from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands.repair import purge as command
 from lakeaudit.emit import recorded
 from lakeaudit.evidence.manifest.hudi import HudiManifest
+from lakeaudit.guard.newest_claims import NewestClaims
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import deletion_guards
 from lakeaudit.reconcile.actions.files import quarantine
@@ -616,7 +616,7 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
     debris("listed"): (listed_since, "moved_on"),
     debris("written-again"): (written_again, "changed"),
     debris("overwritten"): (overwritten, "changed"),
-    debris("inner", "2026-11-02"): (laid_about, "changed"),
+    debris("inner", "2026-11-02"): (laid_about, "unknown"),
     debris("left"): (lambda *_: None, "applied"),
     debris("overwritten-later"): (lambda *_: None, "applied"),
 }

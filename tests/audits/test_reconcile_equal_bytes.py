@@ -335,7 +335,7 @@ def test_the_lease_is_checked_before_each_act(
     def hold_lease(*_: Any) -> Iterator[Callable[[], None]]:
         yield check
 
-    monkeypatch.setattr(command, "leased", hold_lease)
+    monkeypatch.setattr(command, "audit_lease", hold_lease)
     before = {key: body_of(shop, key) for key in (*files(shop), LEFT)}
     with pytest.raises(Busy, match="is lost"):
         repair.apply()

@@ -52,7 +52,7 @@ def test_a_lost_file_is_named_and_nothing_is_left_behind(
         out.index(title) for title in ("Worst findings", "Files that no table lists", "Coverage", "Next")
     ]
     assert titles == sorted(titles)
-    assert err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
+    assert err.splitlines()[-1] == "CRITICAL: 1 file dropped in 1 table"
     assert files_below(tmp_path) == before
 
 
@@ -360,4 +360,4 @@ def test_hostile_names_stop_no_scan(lake: Path, capsys: pytest.CaptureFixture[st
         Log(lake / name).commit(0, *BORN, add("lost.parquet", size=100), when=LONG_AGO)
     code, _, err = scan(capsys, str(lake))
     assert code == 1, err
-    assert "5 dropped in 5 tables" in err.splitlines()[-1]
+    assert "5 files dropped in 5 tables" in err.splitlines()[-1]

@@ -20,6 +20,7 @@ from lakeaudit.audit import preview
 from lakeaudit.audit.preview import groups
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import SERIOUS
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from lakeaudit.runtime.progress import LiveProgress
@@ -28,6 +29,7 @@ from tests.builders.glue import GlueCatalog
 from tests.builders.hostile_scan_lake import lay_hostile
 from tests.builders.many_tables import lay_tables
 from tests.builders.resources import processor_seconds
+from tests.builders.slowness import slowness
 
 FILLERS = 14
 """So many healthy tables that the damaged ones are in three groups of 4, 16 and more."""
@@ -86,8 +88,9 @@ def test_losses_are_reported_table_by_table_before_the_result(
     said = [line for line in lines if "table" in line]
     found = {(row["table_name"], row["kind"]) for row in result["findings"] if row["severity"] in SERIOUS}
     for line in said:
-        kinds = {each.split()[1] for each in line["findings"].split("; ")[0].split(", ")[:1]}
-        assert {(line["table"], kind) for kind in kinds} <= found, line
+        first = line["findings"].split("; ")[0].split(", ")[0]
+        number = int(first.split()[0].replace(",", ""))
+        assert first in {counted_kind(kind, number) for table, kind in found if table == line["table"]}, line
     assert {line["table"] for line in said} >= {"a_source", "b_moved"}, "of the first two groups"
     assert [line["stage"] for line in lines if "text" in line] == ["judge tables"] * len(said)
     assert lines.index(said[-1]) < [line["stage"] for line in lines].index("publish")
@@ -149,7 +152,7 @@ def test_the_first_loss_of_a_small_lake_is_reported_in_seconds(s3: Endpoint, buc
     times = times_of_scan(bucket, s3)
     assert times.code == 1
     assert times.first < times.end
-    assert times.processor < 5, times
+    assert times.processor < 5 * slowness(), times
 
 
 @pytest.mark.soak
@@ -199,6 +202,6 @@ def test_a_terminal_shows_losses_above_the_bar(lake: Path, monkeypatch: pytest.M
     monkeypatch.setattr("lakeaudit.cli.setup.progress", lambda: LiveProgress(console))
     assert cli.main(["scan", str(lake)]) == 1
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
-    assert re.search(r"critical a_source: 1 dropped, 10 rows, 100 B; recoverable: no; ", shown)
+    assert re.search(r"critical a_source: 1 file dropped, 10 rows, 100 B; recoverable: no; ", shown)
     assert shown.index("critical a_source") < shown.index("✓ judge tables")
-    assert "critical [bold]markup[.bold]: 1 dropped" in shown
+    assert "critical [bold]markup[.bold]: 1 file dropped" in shown

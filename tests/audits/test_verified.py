@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lakeaudit.commands import verified as command
 from lakeaudit.config import Lake
@@ -161,3 +162,47 @@ def test_an_audit_with_a_clock_ahead_proves_nothing(shop: Shop, tmp_path: Path) 
     lake = lake_of(shop, tmp_path)
     audited(lake, clock=lambda: datetime.now(UTC) + timedelta(days=3))
     assert short(lake, "orders") == {"orders": "unknown"}
+
+
+def test_a_lost_file_of_an_unknown_commit_stops_it_while_it_seems_too_young(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """The log was cleaned up to a checkpoint of this minute: no file is known to be older than that."""
+    place, log = f"s3://{shop.bucket}/warehouse/orders", "warehouse/orders/_delta_log/"
+    DeltaTable(place, storage_options=shop.options).create_checkpoint()
+    for each in shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=log)["Contents"]:
+        if each["Key"].endswith(".json"):
+            shop.s3.delete_object(Bucket=shop.bucket, Key=each["Key"])
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
+    lake = shop.lake(tmp_path, inventories=listing, defaults="grace: 1h")
+    audited(lake)
+    found = answers(lake, within=timedelta(hours=2))
+    assert {table: answer for table, (answer, _) in found.items()} == {
+        "orders": "unknown",
+        "customers": "yes",
+    }
+    assert "1 file is too young to judge" in found["orders"][1]
+
+
+def test_faults_within_the_margin_of_a_source_stop_it(shop: Shop, tmp_path: Path) -> None:
+    """Without live checks: a file that is overwritten, and one that is lost, restored and lost again."""
+
+    def night(margin: str = "20m") -> dict[str, str]:
+        begin = datetime.now(UTC)
+        listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse', margin: {margin}}}]"
+        lake = shop.lake(tmp_path, inventories=listing, defaults="grace: 0s, confirm: {mode: none}")
+        audited(lake)
+        found = command.verified(lake, results_of(lake), (), begin - timedelta(minutes=20), datetime.now(UTC))
+        return {each.table: each.answer for each in found}
+
+    assert night() == {"orders": "yes", "customers": "yes"}
+    lost, overwritten = shop.keys("orders")[0], shop.keys("customers")[0]
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=lost)["Body"].read()
+    shop.s3.put_object(Bucket=shop.bucket, Key=overwritten, Body=b"half")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    assert night() == {"orders": "no", "customers": "unknown"}
+    shop.s3.put_object(Bucket=shop.bucket, Key=lost, Body=body)
+    assert night("0s") == {"orders": "yes", "customers": "no"}
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    assert night() == {"orders": "no", "customers": "no"}

@@ -1,5 +1,6 @@
 """A week of one lake: faults appear, are repaired and return, evidence fails, tables are wiped; one notice each."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,8 +49,8 @@ def happens(*acts: Callable[[Week], Any]) -> Callable[[Week], None]:
     return all_of_them
 
 
-LOST_AND_TORN = "CRITICAL: 1 dropped, 1 size mismatch in payments"
-LOST = "CRITICAL: 1 dropped in payments"
+LOST_AND_TORN = "CRITICAL: 1 file dropped, 1 size mismatch in payments"
+LOST = "CRITICAL: 1 file dropped in payments"
 
 EASY = (
     Audit("mon-night", MON + NIGHT),
@@ -61,7 +62,7 @@ EASY = (
     ),
     Audit(
         "wed-night", WED + NIGHT, happens(lambda w: w.accept(w.b), lambda w: w.repair(w.a), Week.report),
-        happened={("resolved", "dropped"): 1}, told=("RESOLVED: 1 dropped in payments",), pressing={},
+        happened={("resolved", "dropped"): 1}, told=("RESOLVED: 1 file dropped in payments",), pressing={},
     ),
     Audit(  # the inventory is from before the loss, the live audit sees it
         "wed-noon", WED + NOON, happens(Week.report, lambda w: w.lose(w.c)),
@@ -77,7 +78,7 @@ SHORT = (
     Audit("thu-night", THU + NIGHT + HOUR, happens(), happened={("opened", "dropped"): 1}, told=(LOST,)),
     Audit(
         "thu-noon", THU + NOON, happens(lambda w: w.repair(w.c, w.d), Week.report),
-        happened={("resolved", "dropped"): 2}, told=("RESOLVED: 2 dropped in payments",), pressing={},
+        happened={("resolved", "dropped"): 2}, told=("RESOLVED: 2 files dropped in payments",), pressing={},
     ),
 )  # fmt: skip
 
@@ -91,13 +92,15 @@ WHOLE = (
     Audit("fri-noon", FRI + NOON, told=("audits work again",)),
     Audit(
         "sat-noon", SAT + NOON, happens(), code=3,
-        happened={("opened", "unreadable_evidence"): 1}, told=("WARNING: 1 unreadable evidence",),
+        happened={("opened", "unreadable_evidence"): 1, ("opened", "coverage_lost"): 3},
+        told=("COVERAGE LOST (error) in 3 tables", "WARNING: 1 source with unreadable evidence"),
     ),
     Audit("sun-night", SUN + NIGHT, happens(lambda w: w.lose(w.d), Week.report), killed=True),
     Audit(
         "sun-night", SUN + NIGHT + HOUR, happens(),
-        happened={("opened", "dropped"): 1, ("resolved", "unreadable_evidence"): 1},
-        told=(LOST, "RESOLVED: 1 unreadable evidence"),
+        happened={("opened", "dropped"): 1, ("resolved", "unreadable_evidence"): 1, ("resolved", "coverage_lost"): 3},
+        told=(LOST, "RESOLVED: 1 source with unreadable evidence", "RESOLVED: 1 loss of coverage in customers",
+              "RESOLVED: 1 loss of coverage in orders"),
     ),
     Audit(
         "sun-dawn", SUN + DAWN, happens(lambda w: w.lose(w.a), Week.report),
@@ -106,7 +109,8 @@ WHOLE = (
     Audit(
         "sun-noon", SUN + NOON, happens(lambda w: w.lose(*w.wiped()), Week.report),
         happened={("opened", "dropped"): 204},
-        told=("MASS LOSS: CRITICAL: 104 dropped in orders", "MASS LOSS: CRITICAL: 100 dropped in customers"),
+        told=("MASS LOSS: CRITICAL: 104 files dropped in orders",
+              "MASS LOSS: CRITICAL: 100 files dropped in customers"),
     ),
     Audit("sun-evening", SUN + EVENING),
     Audit(  # what newer runs settled stays as it is
@@ -117,8 +121,8 @@ WHOLE = (
             Week.give_up, lambda w: w.repair(*w.all["customers"]), lambda w: w.repair(w.a, w.b, w.c, w.d), Week.report,
         ),
         happened={("resolved", "dropped"): 207, ("resolved", "size_mismatch"): 1, ("opened", "dropped_history"): 1},
-        told=("CLOSED, NOT RESTORED: 104 dropped in orders", "RESOLVED: 100 dropped in customers",
-              "RESOLVED: 3 dropped, 1 size mismatch in payments"),
+        told=("CLOSED, NOT RESTORED: 104 files dropped in orders", "RESOLVED: 100 files dropped in customers",
+              "RESOLVED: 3 files dropped, 1 size mismatch in payments"),
     ),
 )  # fmt: skip
 
@@ -128,6 +132,9 @@ AFTER_SHORT = {
 }
 AFTER_WHOLE = {
     (None, "unreadable_evidence", "resolved", "restored", 0): 1,
+    ("customers", "coverage_lost", "resolved", "restored", 0): 1,
+    ("orders", "coverage_lost", "resolved", "restored", 0): 1,
+    ("payments", "coverage_lost", "resolved", "restored", 0): 1,
     ("payments", "dropped", "resolved", "restored", 1): 1,
     ("payments", "dropped", "resolved", "restored", 0): 2,
     ("payments", "size_mismatch", "resolved", "restored", 0): 1,
@@ -209,10 +216,18 @@ def happened(week: Week, run_id: str, before: Counter[tuple[str, str, str]]) -> 
 
 
 def headlines(week: Week) -> tuple[str, ...]:
-    """Return the parts of the only message that was sent, in order; empty without a message."""
+    """Return the parts of the only message that was sent, in order; empty without a message.
+
+    What else is open, and which audit worked again, are left out.
+    """
     if not week.caught.posts:
         return ()
     (post,) = week.caught.posts
     *sections, lake = post["message"].split("\n\n")
-    assert lake.startswith(("Open in the lake and not accepted: ", "Nothing is open in the lake"))
-    return tuple(section.partition("\n")[0] for section in sections)
+    assert lake.startswith(
+        ("Open in the lake and not accepted: ", "Nothing is open in the lake", "Known from the last")
+    )
+    return tuple(_MORE.split(section.partition("\n")[0])[0] for section in sections)
+
+
+_MORE = re.compile("; open in all: |: the audit ")

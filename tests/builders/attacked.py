@@ -122,10 +122,11 @@ class Attacked:
         return expected
 
     def expire_lease(self) -> None:
-        """The lease of a run that was killed is two minutes older, as if one had waited."""
-        place = self.lake.results.join("_lease")
-        if not place.is_local and any(True for _ in _versions(place.bucket, place.key)):
-            backdate(place.bucket, place.key, datetime.now(UTC) - timedelta(minutes=2))
+        """The leases of a run that was killed are two minutes older, as if one had waited."""
+        for name in (lease.NAME, lease.LEDGER):
+            place = self.lake.results.join(name)
+            if not place.is_local and any(True for _ in _versions(place.bucket, place.key)):
+                backdate(place.bucket, place.key, datetime.now(UTC) - timedelta(minutes=2))
 
     def state(self) -> dict[str, Any]:
         """Return the state for comparison: objects, the record, and the results of the ledger and the last audit."""
@@ -400,7 +401,7 @@ def stopped_and_overtaken(one: Attacked, victims: Zygote, which: Kill) -> str:
 
     one.back(which.command)
     with striking(Strike(which.at, which.after, stop)) as strike, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vars(lease.leased)["__wrapped__"], "__defaults__", (lease.Pace(*PACE),))
+        patch.setattr(lease, "PACE", lease.Pace(*PACE))
         start_victim(one, victims, which.command)
         while not stopped.wait(0.02) and not victims.has_ended():
             pass

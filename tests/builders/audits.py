@@ -19,6 +19,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
 from lakeaudit.schemas import rows_of
+from tests.builders.spilling import SharingEngine
 
 
 def _now() -> datetime:
@@ -32,13 +33,16 @@ def audited(
     progress: Progress | None = None,
     clock: Callable[[], datetime] = _now,
     pause: Callable[[float], None] = time.sleep,
+    shares: int = 0,
     **options: Any,
 ) -> Outcome:
     """One audit, in this process where no session is given; `options` are those of `audit.plan.Options`.
 
-    On a session all of it runs in Spark's own tasks, however little there is to do.
+    On a session all of it runs in Spark's own tasks, however little there is to do. With `shares`, all rows of this
+    process wait in files.
     """
-    with closing(InProcessEngine() if spark is None else SparkEngine(lambda: spark, bytes_here=0)) as engine:
+    here = SharingEngine(shares) if shares else InProcessEngine()
+    with closing(here if spark is None else SparkEngine(lambda: spark, bytes_here=0)) as engine:
         return audit(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
             progress=progress or SilentProgress(), pause=pause,

@@ -37,12 +37,11 @@ class Look:
 
 @dataclass(frozen=True)
 class RunFinding:
-    """A finding of a run: its evidence is from `at` and includes everything before `edge`."""
+    """A finding of a run, with evidence from `at`."""
 
     kind: str
     severity: str
     at: datetime
-    edge: datetime
     confirmed: bool
     grown: bool = False
 
@@ -113,7 +112,7 @@ def _seen_twice(entry: Entry, run: Run, found: RunFinding) -> Settled:
 
 
 def _came_back(entry: Entry, run: Run, found: RunFinding) -> Settled:
-    if found.edge <= entry.last_evidence_at:
+    if found.at <= entry.last_evidence_at:
         return entry, None
     shown = replace(_with_finding(entry, run, found), resolved_at=None, resolution=None)
     if found.confirmed:

@@ -15,44 +15,12 @@ from lakeaudit.audit.projection_pass import Prefiltered
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.match_result import MatchResult
 from lakeaudit.engine import chunks
-from lakeaudit.engine.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
-from lakeaudit.engine.local import Answers, AuditEngine, InProcessEngine, LocalBufferedRows
-from lakeaudit.evidence.protocol import BufferedRows, Part, Stage
+from lakeaudit.engine.local import AuditEngine, InProcessEngine
+from lakeaudit.evidence.protocol import BufferedRows, Part
 from lakeaudit.matching import prefilter
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import task_connection
 from tests.builders.connections import connection
 from tests.builders.screen_lake import ScreenLake
-from tests.builders.shares import by_share
-
-
-class SharingEngine(InProcessEngine):
-    """An engine that shares keys out to `shares` shares, and works on one after the other."""
-
-    def __init__(self, shares: int = 5) -> None:
-        super().__init__(1)
-        self.shares = shares
-
-    def run(
-        self, rows: Sequence[Part | BufferedRows], stages: Sequence[Stage], reading: Reading = WHOLE
-    ) -> Answers:
-        """See `engine.AuditEngine`."""
-        with task_connection() as con:
-            chunks = [chunk for each in rows for chunk in self._shared(con, each, reading)]
-            for stage in stages:
-                yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
-                held = by_share(chunks)
-                chunks = [
-                    c for share in sorted(held) for c in run_stage(con, stage, held[share], self.shares)
-                ]
-            yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
-
-    def _shared(self, con: duck.Connection, rows: Part | BufferedRows, reading: Reading) -> Iterator[Chunk]:
-        if isinstance(rows, Part):
-            yield from read_part(con, rows, self.shares, reading)
-        elif isinstance(rows, LocalBufferedRows):
-            for chunk in rows.chunks:
-                yield from read_kept(con, chunk, self.shares, reading)
 
 
 @dataclass

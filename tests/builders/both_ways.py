@@ -1,4 +1,7 @@
-"""One lake audited in this process and on a Spark session, each with results of its own, which must be equal rows."""
+"""One lake audited in this process and on a Spark session, each with results of its own, which must be equal rows.
+
+In this process the rows wait in files, as those of a large lake do.
+"""
 
 import re
 from collections import Counter
@@ -28,7 +31,7 @@ def audited_both_ways(lake: Lake, spark: SparkSession, **options: Any) -> Outcom
     """The outcome of the audit in this process, whose results are the lake's, once Spark's have proved equal."""
     began = datetime.now(UTC)
     given: dict[str, Any] = {"run_id": f"{began:%H%M%S%f}", "clock": lambda: began} | options
-    here = audited(lake, **given)
+    here = audited(lake, shares=3, **given)
     there = audited(on_spark(lake), spark, **given)
     assert (here.status, here.exit_code, here.pressing) == (there.status, there.exit_code, there.pressing)
     assert here.summary["findings"] == there.summary["findings"]

@@ -22,7 +22,7 @@ from tests.builders.wheel import script_of
 
 OTHER_SPARK = os.environ.get("SPARK_PYTHON")
 """An interpreter that has another version of Spark (`make check-spark`)."""
-PATIENCE = 120.0
+PATIENCE = 400.0
 WORKERS = 2
 LESS_IN_THE_DRIVER = """
 from lakeaudit.engine.spark import SparkEngine

@@ -13,6 +13,8 @@ from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.backdate import backdate
+from tests.builders.delta_lake import add, metadata, protocol
+from tests.builders.shop import Shop
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -26,6 +28,13 @@ def put(s3: "S3Client", bucket: str, key: str, age: timedelta = MONTH, body: byt
     s3.put_object(Bucket=bucket, Key=key, Body=body)
     backdate(bucket, key, datetime.now(UTC) - age)
     return f"s3://{bucket}/{key}"
+
+
+def clone_of(shop: Shop, key: str, file: str) -> None:
+    """A Delta table that lists one file of another table."""
+    commit = [protocol(), metadata(), add(file)]
+    body = "\n".join(map(json.dumps, commit)).encode()
+    put(shop.s3, shop.bucket, f"{key}/_delta_log/{0:020}.json", body=body)
 
 
 class Answers(dict[str, str]):
@@ -53,10 +62,10 @@ def guard(
     return answers
 
 
-def printed(lake: Lake, folder: Path, lines: Sequence[str], form: str) -> str:
+def printed(lake: Lake, folder: Path, lines: Sequence[str], form: str, output: Path | None = None) -> str:
     """Everything that the command prints in a format, with its last line."""
     out = StringIO()
-    request = Request(_list_of(lines, folder), format=form)
+    request = Request(_list_of(lines, folder), format=form, output=output)
     result = run(request, lake, clock=lambda: datetime.now(UTC), progress=SilentProgress(), out=out)
     return f"{out.getvalue()}{result.verdict}"
 

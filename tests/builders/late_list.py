@@ -1,7 +1,6 @@
 """A store that lists too late."""
 
 import hashlib
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from moto.s3.models import S3Backend
 
 @dataclass
 class LateList:
-    """Lists of a bucket lack some keys for a while after they were written, as S3's did before December 2020.
+    """Lists of a bucket lack some keys, as those of S3 did for a while before December 2020: here until the job ends.
 
     HEAD, GET and PUT see them at once. Which ones is drawn from the seed and the name of the task that wrote them;
     `hidden` returns them.
@@ -22,13 +21,12 @@ class LateList:
     bucket: str
     seed: int
     share: float
-    delay: float
     hidden: set[str] = field(default_factory=set)
 
-    def hides(self, key: str, at: float) -> bool:
-        """Whether a list of now lacks a key of that time."""
+    def hides(self, key: str) -> bool:
+        """Whether lists lack a key."""
         name = key.rpartition("/")[2]
-        if time.time() - at > self.delay or not name.startswith("part-"):
+        if not name.startswith("part-"):
             return False
         stage = "final" if "_temporary" not in key else "attempt" if "attempt_" in key else "task"
         drawn = hashlib.sha1(f"{self.seed}|{name[:10]}|{stage}".encode()).digest()
@@ -46,7 +44,7 @@ def listing_late(late: LateList) -> Iterator[LateList]:
     def lists(self: S3Backend, bucket: Any, *given: Any, **named: Any) -> Any:
         if getattr(bucket, "name", "") != late.bucket:
             return real(self, bucket, *given, **named)
-        seen = {n: k for n, k in bucket.keys.items() if not late.hides(n, k.last_modified.timestamp())}
+        seen = {n: k for n, k in bucket.keys.items() if not late.hides(n)}
         return real(self, cast("Any", SimpleNamespace(keys=seen)), *given, **named)
 
     S3Backend.list_objects = lists  # type: ignore[method-assign]

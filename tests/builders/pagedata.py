@@ -230,7 +230,7 @@ def change(table: str, kind: str, severity: str, number: int, days: int = 0, **g
         "rows": None,
         "bytes": None,
         "unstated": {"files": 0, "rows": 0, "bytes": 0},
-        "cause": None,
+        "by_cause": {},
     }
     about = {"table": table, "kind": kind, "severity": severity, "number": number}
     return about | told | {"since": CUT - timedelta(days=days)} | given

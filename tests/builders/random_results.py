@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakeaudit.formatting import count, second
+from lakeaudit.formatting import second
 from lakeaudit.keys import Location
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import KINDS
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, group, leftover, publish, run, transition
@@ -116,4 +117,4 @@ def _worst(drawn: RandomResults) -> None:
 
 def kind_heading(loss: Loss) -> str:
     """Return the heading of a kind on the page of a table."""
-    return f"{count(loss.number)} {loss.kind.replace('_', ' ')}"
+    return counted_kind(loss.kind, loss.number)

@@ -6,6 +6,7 @@ It shares the facts and the rules with the product and nothing else.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lakeaudit.matching.recent_files import YOUNG
 from lakeaudit.rules import file_rules
 from lakeaudit.rules.expr import Expr
 from lakeaudit.rules.file_facts import ALL_FACTS, TREE_FACTS
@@ -70,7 +71,7 @@ class Subject:
 
     def _is_recent(self, first: file_rules.Rule) -> bool:
         """Return whether it is too young for the evidence and old enough for a live check."""
-        if self.axis != "content" or first.verdict != file_rules.OUT or self.row["c_state"] != "live":
+        if self.axis != "content" or first.id not in YOUNG or self.row["c_state"] != "live":
             return False
         return bool(self.row["c_certain"]) and self.row["c_claimed_at"] + self.row["t_grace"] <= NOW
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -29,8 +30,8 @@ from lakeaudit.demo.breaker import Fault
 from lakeaudit.demo.compare import compare, read_run
 from lakeaudit.demo.scenario import Draw
 from lakeaudit.demo.standing_lake import CONF, lake_served
-from lakeaudit.formatting import count, second, visible
-from lakeaudit.kinds import KINDS
+from lakeaudit.formatting import count, second, times, visible
+from lakeaudit.kinds import KINDS, rank
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
 from lakeaudit.results.recovery import of_finding
@@ -50,6 +51,8 @@ from standalone import (
 CHROMIUM = shutil.which("chromium")
 NO_APPROVAL = (OTHER_VERSION or "").startswith("3.0.")
 """Airflow 3.0 cannot ask a person, so that it has no DAG which repairs a lake."""
+PRINTED = 2 if NO_APPROVAL else 1
+"""How often `airflow dags test` prints each line: Airflow 3.0 has two handlers for the same log."""
 DEMO = "lake_audit_demo"
 STEPS = ("doctor", "audit", "alert", "events", "report", "outcome")
 BAD = {
@@ -207,7 +210,7 @@ def audited(env: Mapping[str, str], lake: Lake) -> Results:
         r"[0-9]+ critical findings? that nobody accepted; audit ended with exit code [03]: ", told
     )
     assert rule_of(("critical", "coverage_lost", "failed")) in told
-    assert told.count("Spark-Submit cmd:") == 1
+    assert told.count("Spark-Submit cmd:") == PRINTED
     assert all(f"jobs/{step}.py" in told for step in ("doctor", "alert", "report"))
     return Results(lake.results, clients_of(lake), lake.name)
 
@@ -226,7 +229,13 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_is_recovera
 ) -> None:
     """In the dashboard, of the worst that the audit of a lake broken at random has found."""
     held = [row for batch in audited.discrepancies(("open",)) for row in batch.to_pylist()]
-    worst = next(row for row in held if row["subject_type"] == "file" and row["table_name"])
+    pressing = Counter((row["table_name"], row["severity"]) for row in held)
+    worst = min(
+        (row for row in held if row["subject_type"] == "file" and row["table_name"]),
+        key=lambda row: (
+            rank(row["severity"]), -pressing[row["table_name"], row["severity"]], row["table_name"],
+        ),
+    )  # fmt: skip
     alike = [
         row for row in held if all(row[name] == worst[name] for name in ("table_name", "kind", "severity"))
     ]
@@ -240,7 +249,7 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_is_recovera
         ):
             expect(main).to_contain_text(words, ignore_case=True)
         page.get_by_role("link", name=visible(worst["subject"])[-30:]).first.click()
-        for words in (visible(worst["subject"]), worst["explanation"], of_finding(worst)):
+        for words in (visible(worst["subject"]), times(worst["explanation"]), of_finding(worst)):
             expect(main).to_contain_text(words, ignore_case=True)
 
 

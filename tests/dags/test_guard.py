@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -116,7 +117,7 @@ def test_a_file_that_a_clone_needs_stops_the_vacuum(airflow: Mapping[str, str], 
     code, printed = run(airflow)
     assert code == 1
     assert "delete nothing: of the files 1 referenced, 1 free" in printed
-    assert f"{OLD}: referenced, a table at another location lists it" in printed
+    assert _solid(f"{OLD}: referenced, a table at another location lists it") in _solid(printed)
     assert files(orders) == {OLD, ORPHAN}
     assert "up_for_retry" not in printed.lower()
 
@@ -127,3 +128,8 @@ def test_a_table_that_cannot_be_read_stops_the_vacuum(airflow: Mapping[str, str]
     assert code == 1
     assert "delete nothing: of the files 2 unknown" in printed
     assert files(orders) == {OLD, ORPHAN}
+
+
+def _solid(text: str) -> str:
+    """The text without colours and spaces: Airflow 3.0 wraps and colours errors."""
+    return "".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())

@@ -53,12 +53,14 @@ def test_every_command_of_the_guide(tmp_path: Path) -> None:
             told[block.splitlines()[0]] = sh(tmp_path, block)
     audits = [said for line, said in told.items() if "OK: " in said or "CRITICAL" in said]
     assert "No finding of severity warning or higher in 1 table" in "".join(told.values())
-    assert any("exit code 1" in said and "CRITICAL: 1 dropped in 1 table" in said for said in audits)
+    assert any("exit code 1" in said and "CRITICAL: 1 file dropped in 1 table" in said for said in audits)
     assert (tmp_path / "report.html").is_file()
     assert "http://127.0.0.1:" in served(tmp_path, ".venv/bin/lakeaudit dashboard conf/my-lake.yaml")
 
     env = airflow_env(tmp_path / "conf", tmp_path / "airflow")
     sh(tmp_path, f"{AIRFLOW} db migrate", env)
+    # in Airflow 3.0 `dags test` refuses the assets of a DAG that was not stored before (apache/airflow#51644)
+    sh(tmp_path, f"{AIRFLOW} dags reserialize", env)
     said = sh(tmp_path, f"{AIRFLOW} dags test lake_audit_my-lake", {**os.environ, **env})
     assert "audit ended with exit code 0: complete, 1 critical" in said
     assert "1 accepted finding" in said, "the baseline of step 6"

@@ -52,7 +52,7 @@ def resumed(task, event):
         try:
             task.resume_execution(method, kwargs, context)
         except Exception as error:
-            assert str(error).startswith("audit ended with exit code 14: not written"), error
+            assert str(error).startswith("the audit failed: audit ended with exit code 14: not written"), error
             assert str(error).endswith("page: https://lake.example/?lake=shop"), error
         else:
             raise SystemExit("a failed audit is green")

@@ -155,8 +155,14 @@ def test_a_phone_shows_the_main_columns_and_the_next_step(visitor: Visitor, tmp_
     visitor.page.goto(file.as_uri())
     row, command = (visitor.page.locator(".broken tbody").first.locator("tr").nth(at) for at in (0, 1))
     shown = [cell for cell in row.locator("td").all() if cell.is_visible()]
-    assert [cell.get_attribute("data-h") for cell in shown] == ["where", "number", "recoverable"]
-    expect(command.locator("code")).to_be_in_viewport()
+    assert [cell.get_attribute("data-h") for cell in shown] == [
+        "where",
+        "number",
+        "open for",
+        "cause",
+        "recoverable",
+    ]
+    expect(command.locator("code.cmd").first).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(

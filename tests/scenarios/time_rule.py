@@ -48,11 +48,15 @@ def _differs() -> Iterable[Scenario]:
                        f"content {said}, duplicate ok, leftover ok",
                        claims=[claim(A, claimed_at=at, **claimed)], objects=[stored(A, **found)])  # fmt: skip
         for margin, storage, edge in BOTH:
-            for word, at, said in around(edge, kind, kind, "young"):
-                same = "young" if said == "young" else "ok"
+            for word, at, said in around(edge, kind, kind, "undecided"):
+                same = "young" if said == "undecided" else "ok"
                 yield case(f"{what}, object written when the cut began, {word}, {margin}",
                            f"content {said}, duplicate {same}, leftover ok", claims=[claim(A, **claimed)],
                            objects=[stored(A, modified_at=at, **found)], storage=storage)  # fmt: skip
+        yield case(f"{what}, claimed after the cut, and written again an hour and more later",
+                   "content young, duplicate young, leftover ok",
+                   claims=[claim(A, claimed_at=after(1), **claimed)],
+                   objects=[stored(A, modified_at=after(3), **found)])  # fmt: skip
     for word, at, said in around(CUT - HOUR, "archived", "archived", "young"):
         yield case(f"archived, claimed the grace before the cut, {word}",
                    f"content {said}, duplicate ok, leftover ok",
@@ -66,11 +70,15 @@ def _rewritten() -> Iterable[Scenario]:
                        f"content {said}, duplicate ok, leftover ok", claims=[claim(A)],
                        objects=[stored(A, modified_at=at)], tables=[table(grace=grace)])  # fmt: skip
     for margin, storage, edge in BOTH:
-        for word, at, said in around(edge, "overwritten", "overwritten", "young"):
-            same = "young" if said == "young" else "ok"
+        for word, at, said in around(edge, "overwritten", "overwritten", "undecided"):
+            same = "young" if said == "undecided" else "ok"
             yield case(f"written again when the cut began, {word}, {margin}",
                        f"content {said}, duplicate {same}, leftover ok",
                        claims=[claim(A)], objects=[stored(A, modified_at=at)], storage=storage)  # fmt: skip
+
+    yield case("claimed after the cut, and written again after the grace",
+               "content young, duplicate young, leftover ok",
+               claims=[claim(A, claimed_at=after(1))], objects=[stored(A, modified_at=after(3))])  # fmt: skip
 
 
 def _events() -> Iterable[Scenario]:

@@ -77,7 +77,7 @@ def test_interleaved_runs_are_kept_apart_and_claim_nothing_false(
     aws: Aws, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.setenv("LAKEAUDIT_TEST_RECEIVER", "json://127.0.0.1:9/")
-    monkeypatch.setattr(vars(lease.leased)["__wrapped__"], "__defaults__", (lease.Pace(*PACE),))
+    monkeypatch.setattr(lease, "PACE", lease.Pace(*PACE))
     commands = ("audit", "plan", "apply", "undo")
     with (
         undisposed(),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.commands.alert import after_audit, send
+from lakeaudit.commands.alert import FailedRun, after_audit, send
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -112,9 +112,12 @@ class Month:
         """Audit, and keep the messages; the audit of an outage ends with an error."""
         lake, before = self.lake(), len(self.caught.posts)
         file = str(self.folder / "lake.yaml")
-        with suppress(AuditError):
-            audited(lake, clock=lambda: self.now, run_id=f"night-{night:02}", **options)
-            after_audit(lake, file, clients_of(lake), self.now)
+        run_id, failed = f"night-{night:02}", None
+        try:
+            audited(lake, clock=lambda: self.now, run_id=run_id, **options)
+        except AuditError as error:
+            failed = FailedRun(run_id, error)
+        after_audit(lake, file, clients_of(lake), self.now, failed=failed)
         self._keep(night, before)
 
     def alert(self, night: int) -> None:
@@ -128,6 +131,9 @@ class Month:
         self.messages.setdefault(night, []).extend(
             f"{post['title']}\n\n{post['message']}" for post in self.caught.posts[before:]
         )
+        text = "\n\n=====\n\n".join(self.messages[night]) or "no message"
+        folder = Path(os.environ.get("LAKEAUDIT_MESSAGES") or self.folder)
+        (folder / f"night-{night:02}.txt").write_text(f"{text.rstrip()}\n")
 
 
 def live_through(month: Month) -> None:
@@ -175,24 +181,22 @@ def month(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> I
         patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
         lived = Month(shop, tmp_path_factory.mktemp("month"), caught)
         live_through(lived)
-        folder = Path(os.environ.get("LAKEAUDIT_MESSAGES") or lived.folder)
-        for number, messages in lived.messages.items():
-            text = "\n\n=====\n\n".join(messages) or "no message\n"
-            (folder / f"night-{number:02}.txt").write_text(text)
         yield lived
 
 
 TITLES = {
-    2: "CRITICAL: 1 dropped in ",
-    4: "RESOLVED: 1 dropped in ",
-    5: "WARNING: 1 unreadable evidence",
-    12: f"CRITICAL: 1 dropped in {WEST[-1]}",
-    13: f"CRITICAL: {len(STORM)} dropped in {len(STORM)} tables of 4 owners",
-    14: f"RESOLVED: {len(STORM) // 2} dropped in ",
+    2: "CRITICAL: 1 file dropped in ",
+    4: "RESOLVED: 1 file dropped in ",
+    5: f"COVERAGE LOST (error) in {len(WEST)} tables of 2 owners (and 1 more): no recent storage source",
+    12: f"CRITICAL: 1 file dropped in {WEST[-1]}",
+    13: f"CRITICAL: {len(STORM)} files dropped in {len(STORM)} tables of 4 owners",
+    14: f"RESOLVED: {len(STORM) // 2} files dropped in ",
     15: "RESOLVED: ",
-    17: f"CRITICAL: 1 dropped in {MOVED[1]}",
+    17: f"CRITICAL: 1 file dropped in {MOVED[1]}",
+    20: "the audit failed: ",
+    21: "the audit failed: ",
     22: "no audit was published for too long",
-    27: f"RESOLVED: 1 dropped in {MOVED[1]}",
+    27: f"RESOLVED: 1 file dropped in {MOVED[1]}",
     28: "the evidence is suspect",
     29: "audits work again",
 }

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.config import Settings, Table, load_lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import SourceError
@@ -30,6 +29,8 @@ from lakeaudit.evidence.manifest.iceberg.state.metadata import (
 from lakeaudit.evidence.manifest.iceberg.state.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
+from lakeaudit.guard.known_lake import KnownLake
+from lakeaudit.guard.newest_claims import NewestClaims
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
@@ -690,6 +691,6 @@ def test_what_a_table_may_share_is_nobody_s_to_remove(tmp_path: Path, case: str)
     stray, listed = (("", f"{home}/data/{name}"[1:]) for name in ("stray", "a"))
     outside = ("", f"{tmp_path}/other"[1:])
     keys = [stray, listed, outside]
-    said = NewestClaims(load_lake(path, {}), InProcessEngine(), CONTEXT, keys).of(keys)
+    said = NewestClaims(KnownLake(load_lake(path, {}), CONTEXT), InProcessEngine(), keys).of(keys)
     told = {key: [each.answer for each in said[key]] for key in keys}
     assert told == {stray: [] if answer == FREE else [UNKNOWN], listed: [LIVE], outside: []}

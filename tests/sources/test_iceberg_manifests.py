@@ -15,6 +15,7 @@ import pytest
 
 from lakeaudit.evidence.avro.blocks import LARGEST_BLOCK, file_head, header_of, packed_block, plain_blocks
 from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
+from tests.builders.slowness import slowness
 from tests.sources.test_iceberg import A, B, read, states_of
 
 SYNC = b"0123456789abcdef"
@@ -109,7 +110,8 @@ def test_a_hostile_manifest_is_one_gap(tmp_path: Path, case: str, capfd: pytest.
     path.write_bytes(rewritten(path.read_bytes(), HOSTILE[case]))
     began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     holes = read(tmp_path).holes
-    assert time.process_time() - began < 20
+    took = time.process_time() - began
+    assert took < 20 * slowness()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
     assert [hole.subject.rpartition("/")[2] for hole in holes] == ["m2.avro"]
     assert set(states_of(tmp_path)) == {"a"}

@@ -305,7 +305,7 @@ def test_logs_delivered_late_are_read_of_a_time_past(tmp_path: Path) -> None:
 
 def test_a_folder_without_logs_is_an_evidence_gap(tmp_path: Path) -> None:
     (hole,) = read(Clients(), tmp_path).holes
-    assert "holds no file named as those of s3_access_log are from 2026-11-14T12:00Z on" in hole.reason
+    assert "has no file of s3_access_log from 2026-11-14T12:00Z or later" in hole.reason
 
 
 def test_a_log_that_vanishes_or_is_damaged_is_noted_and_the_rest_read(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_exports_of_other_tables_are_passed_over(read: Callable[..., Entries], t
     assert keys_of(read(tmp_path, table="ours")) == ["ours"]
     with pytest.raises(SourceError, match="holds exports of 2 tables; name the one to read"):
         read(tmp_path)
-    with pytest.raises(SourceError, match="no complete export of nobodys up to 2026-11-21T12:00:00Z"):
+    with pytest.raises(SourceError, match="no complete export of nobodys"):
         read(tmp_path, table="nobodys")
 
 
@@ -258,9 +258,7 @@ def test_an_empty_table_is_empty(read: Callable[..., Entries], tmp_path: Path) -
 
 @pytest.mark.parametrize("place", ["nothing/here", "AWSDynamoDB"])
 def test_an_empty_place_is_reported(read: Callable[..., Entries], tmp_path: Path, place: str) -> None:
-    with pytest.raises(
-        SourceError, match=r"no complete export up to .*; name a folder that holds AWSDynamoDB"
-    ):
+    with pytest.raises(SourceError, match=r"no complete export; name a folder that holds AWSDynamoDB"):
         read(tmp_path / place)
 
 

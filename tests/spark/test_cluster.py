@@ -44,7 +44,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_cluster_audits_from_the_wheel_as_one_process_does(
     frozen: Frozen, cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
 ) -> None:

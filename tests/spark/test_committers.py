@@ -181,7 +181,7 @@ def audits(
 def write_while_lists_lag(written: CommitterTables) -> list[str]:
     """A list that lags hides files from the committer; the names of the files that it lost."""
     files = [(task, f"part-{task:05d}-{JOB}-c000.bin", b"x" * (task + 1)) for task in range(12)]
-    with listing_late(LateList(written.bucket, 3, 0.2, 4)) as late:
+    with listing_late(LateList(written.bucket, 3, 0.2)) as late:
         written.commit("lagging", "magic").run(files, sees_all=False)
     there = written.keys("lagging", "part-")
     lost = sorted(name for _, name, _ in files if f"wh/lagging/{name}" not in there)
@@ -344,7 +344,7 @@ def magic_losses_and_findings(
         "fs.s3a.committer.magic.enabled": "true",
         "mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
     }
-    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share, 4)):
+    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share)):
         spark.range(0, SPLITS * 10, 1, SPLITS).write.options(**options).json(f"s3a://{bucket}/wh/t")
     listed = aws.s3.list_objects_v2(Bucket=bucket, Prefix="wh/t/part-").get("Contents", [])
     there = {each["Key"].rpartition("/")[2] for each in listed}

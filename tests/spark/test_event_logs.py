@@ -178,7 +178,7 @@ def losses_and_findings(
     share: float,
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """(splits that storage lacks though the job reported success, what the audit finds), each with its rows."""
-    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share, 4)):
+    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share)):
         rows = spark.range(0, SPLITS * 10, 1, SPLITS)
         option = "mapreduce.fileoutputcommitter.algorithm.version"
         rows.write.option(option, str(algorithm)).parquet(f"s3a://{bucket}/wh/events")

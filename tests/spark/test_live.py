@@ -14,7 +14,7 @@ from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 
-def test_spark_takes_over_what_is_too_much(
+def test_spark_takes_over_on_request_what_is_too_much(
     spark: SparkSession,
     aws: Aws,
     s3: Endpoint,
@@ -38,7 +38,16 @@ def test_spark_takes_over_what_is_too_much(
     monkeypatch.setattr("lakeaudit.commands.on_spark._session", session)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     status = tmp_path / "status.json"
-    line = ["audit", str(tmp_path / "lake.yaml"), "--live", "--run-id", "now", "--status-file", str(status)]
+    line = [
+        "audit",
+        str(tmp_path / "lake.yaml"),
+        "--live",
+        "--spark",
+        "--run-id",
+        "now",
+        "--status-file",
+        str(status),
+    ]
     assert cli.main(line) == 1
     assert len(started) == 1
     assert (json.loads(status.read_text())["run_id"], json.loads(status.read_text())["status"]) == (

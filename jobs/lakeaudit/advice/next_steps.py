@@ -16,7 +16,15 @@ from lakeaudit.advice.aws_commands import Step, another_way, has_another_way
 from lakeaudit.advice.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.advice.format_advice import DIFFERING_CHECKPOINT, DO, NOT_BACK, format_of
 from lakeaudit.formatting import shell_word, uri
-from lakeaudit.kinds import CHECKPOINT_DIFFERS, KINDS, NEWER_TORN, SEVERAL_STATES, loses_state
+from lakeaudit.kinds import (
+    CHECKPOINT_DIFFERS,
+    COVERAGE_LOST,
+    KINDS,
+    NEWER_TORN,
+    SEVERAL_STATES,
+    UNREADABLE,
+    loses_state,
+)
 from lakeaudit.storage_classes import StorageClasses, cloud_of, restore_takes
 
 if TYPE_CHECKING:
@@ -45,6 +53,7 @@ EXPIRED = "expired by a lifecycle rule"
 """Beginning of a cause that is not a decision about the single file (`findings.causes.DEEDS`)."""
 
 PLANS = "lakeaudit reconcile plan "
+CHECKS = "lakeaudit doctor "
 PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
 """Default file of a plan, and the file of a second plan for the same table."""
 _INTO = "-o"
@@ -54,8 +63,8 @@ LEFT_TO_A_PERSON = "The plan leaves files that somebody may have removed or repl
 
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the lost file from the metadata of "
-    "the table (its log or its manifests): for Delta and some Iceberg tables, `lakeaudit reconcile plan --allow "
-    "remove_reference` plans this; for other tables, use the API of the table format.",
+    "the table (its log or its manifests): for Delta and some Iceberg tables, plan this with the command `lakeaudit "
+    "reconcile plan --allow remove_reference`; for other tables, use the API of the table format.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",
@@ -259,7 +268,12 @@ def repair_command(
 
 
 def list_command(lake: str, table: str | None, kind: str) -> str:
-    """Return the command that lists the files of a kind; `table` None: of every table."""
+    """Return the command that lists the files of a kind, or checks the sources if evidence is missing.
+
+    `table` None: of every table.
+    """
+    if kind in (COVERAGE_LOST, UNREADABLE):
+        return check_command(lake)
     return f"lakeaudit findings {_about(lake, table, kind)} --files"
 
 
@@ -288,7 +302,16 @@ def commands_for_table(
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
     meant = restore and any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
-    rest = [list_command(lake, table, each.kind) for each in groups if each not in planned]
+    rest = [
+        line
+        for each in groups
+        if each not in planned
+        for line in (
+            judge_again(lake, table, each.kind)
+            if each.kind == COVERAGE_LOST
+            else [list_command(lake, table, each.kind)]
+        )
+    ]
     of_cleared, of_repaired = (
         [each.kind for each in planned if (each.kind in CLEARED) is clears] for clears in (True, False)
     )
@@ -303,11 +326,38 @@ def commands_for_table(
 def after_plans(lines: Sequence[str], literal: Callable[[str], str]) -> str:
     """Return the instruction for the plans among these lines; empty: there are none. `literal` formats a command."""
     plans = [line for line in lines if line.startswith(PLANS)]
-    names = " and ".join(literal(f"lakeaudit reconcile apply {_file_of(plan)}") for plan in plans)
+    names = " and ".join(literal(apply_command(plan)) for plan in plans)
     many = f"Read both plans; {names} apply them." if len(plans) > 1 else ""
     one = f"Read the plan; {names} applies it." if len(plans) == 1 else ""
     leave_out = LEAVE_OUT if any(ALLOW in plan for plan in plans) else ""
     return " ".join(filter(None, (many, one, leave_out)))
+
+
+def with_plan_file(line: str) -> str:
+    """Return a plan command with the name of its file, which the command that applies the plan needs; others as is."""
+    if not line.startswith(PLANS) or shlex.split(line)[-2] == _INTO:
+        return line
+    return f"{line} {_INTO} {PLAN_FILE}"
+
+
+def apply_command(plan: str) -> str:
+    """Return the command that applies the plan of a plan command."""
+    return f"lakeaudit reconcile apply {_file_of(plan)}"
+
+
+def check_command(lake: str) -> str:
+    """Return the command that checks all sources."""
+    return f"{CHECKS}{operand(lake)}"
+
+
+NOT_JUDGED = (COVERAGE_LOST, UNREADABLE)
+"""Kinds whose cause is a source: no plan repairs them."""
+
+
+def judge_again(lake: str, table: str | None, kind: str) -> list[str]:
+    """Return the command that checks all sources, and for lost coverage of a table the audit that needs no report."""
+    live = [f"lakeaudit audit {operand(lake)} --live {option('--table', table)}"] if table else []
+    return [check_command(lake), *(live if kind == COVERAGE_LOST else [])]
 
 
 def _file_of(plan: str) -> str:
@@ -331,6 +381,8 @@ class BrokenGroup(Protocol):
     def causes(self) -> Sequence[str]: ...
 
 
+LAKE_FILE, TABLE = "LAKE_FILE", "TABLE"
+"""Placeholders in the commands of advice, see `with_names`."""
 ALLOW = " --allow restore"
 ALLOWED_ALONE = {
     "unfinished_upload": "abort_upload",
@@ -444,6 +496,19 @@ def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None =
     general, of_formats = (_NOT_BACK[kind], NOT_BACK) if is_lost else (KINDS[kind].do, DO)
     text = of_formats.get(kind, {}).get(format_of(manifest_kind) or "", general)
     return _plain(text)
+
+
+def with_names(advice: str, lake: str, tables: Sequence[str | None] = ()) -> str:
+    """Return advice whose commands name the lake file and a table, so that they can be pasted as they are.
+
+    Args:
+        advice: from `to_do`.
+        lake: the lake file as the reader would type it.
+        tables: tables of the discrepancies (None: of no table); a command that needs a table names the first.
+    """
+    named = advice.replace(LAKE_FILE, operand(lake))
+    table = next(filter(None, tables), None)
+    return named.replace(f"--table {TABLE}", option("--table", table)) if table else named
 
 
 def to_do_for(finding: Row, beside: Collection[str] = ()) -> str:

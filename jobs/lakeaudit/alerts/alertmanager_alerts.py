@@ -13,8 +13,9 @@ from lakeaudit.alerts.decide import OF_AUDIT, RECOVERED, TEST, any_concerns
 from lakeaudit.alerts.lake_now import LakeNow
 from lakeaudit.alerts.message_text import tame_name
 from lakeaudit.alerts.storm_text import change_text
-from lakeaudit.formatting import count, visible
+from lakeaudit.formatting import visible
 from lakeaudit.json_documents import PostedAlert, WebhookChange
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.results.read import Row
 
 HOLDS_FOR = timedelta(days=7)
@@ -88,7 +89,7 @@ def _alert(
     where = f" in {tame_name(table)}" if table else ""
     named = row["message"].partition("\n")[0]
     is_whole = row["kind"] in (*OF_AUDIT, TEST)
-    summary = named if is_whole else f"{count(number)} {of.kind.replace('_', ' ')}{where}"
+    summary = named if is_whole else f"{counted_kind(of.kind, number)}{where}"
     description = row["message"] if is_whole else _description(row, same, of, is_over=not number)
     if now.footer and now.lake_file in description:
         description += f"\n{now.footer}"

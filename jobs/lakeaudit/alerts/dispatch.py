@@ -15,9 +15,10 @@ from lakeaudit.alerts.deliver import CannotDeliver, Channel, channel
 from lakeaudit.alerts.lake_now import LakeNow
 from lakeaudit.alerts.new_notices import new_notices
 from lakeaudit.alerts.notice_rows import OUTCOME_COLUMNS, AlertContext
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Row
-from lakeaudit.results.summaries.change_summary import by_severity, open_kinds
+from lakeaudit.results.summaries.change_summary import by_severity, open_kinds, still_open
 from lakeaudit.schemas import NOTICES
 
 MOST_ATTEMPTS = 20
@@ -82,6 +83,7 @@ def _lake_now(context: AlertContext, known: Sequence[Row]) -> LakeNow:
         footer=context.footer,
         dashboard=context.lake.dashboard_url,
         routes={route.receiver: context.routes(route.receiver) for route in context.lake.alerts},
+        criticals=still_open(context.results.again(), context.now, SEVERITIES[0]),
     )
 
 

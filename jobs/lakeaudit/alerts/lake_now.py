@@ -8,7 +8,7 @@ from functools import cached_property
 from lakeaudit.config import Alert
 from lakeaudit.dashboard.addresses import lake_address
 from lakeaudit.results.read import Row
-from lakeaudit.results.summaries.change_summary import KindsOpen, by_severity
+from lakeaudit.results.summaries.change_summary import Change, KindsOpen, by_severity
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class LakeNow:
         at: the time of the round.
         footer: the last line of texts: where the commands can be run.
         dashboard: the address of the dashboard; None: there is none.
+        is_open_known: whether `open` could be read.
+        criticals: what is open, not accepted and critical, by table and kind.
     """
 
     lake: str
@@ -34,6 +36,8 @@ class LakeNow:
     at: datetime
     footer: str = ""
     dashboard: str | None = None
+    is_open_known: bool = True
+    criticals: Sequence[Change] = ()
     routes: Mapping[str, Sequence[Alert]] = field(default_factory=dict)
     """The routes of each receiver."""
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from lakeaudit.advice.causes import ByCause, purpose_question
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import (
+    ALLOW,
     BROUGHT_BACK,
     OVER,
     THINK_FIRST,
@@ -16,6 +18,8 @@ from lakeaudit.advice.next_steps import (
     repair_command,
     to_do,
     way_back,
+    with_names,
+    with_plan_file,
 )
 from lakeaudit.alerts.decide import (
     BLIND,
@@ -32,19 +36,23 @@ from lakeaudit.alerts.decide import (
 from lakeaudit.dashboard.addresses import run_address, table_address
 from lakeaudit.errors import one_line
 from lakeaudit.formatting import amounts, count, first_names, happened, number, second, visible
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES
-from lakeaudit.results.recovery import losses
+from lakeaudit.results.recovery import Recovery, losses
 from lakeaudit.results.summaries.change_summary import Change
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws import Endpoint
 
-PLAN_LABEL = "repair (this command only plans it, and changes nothing)"
+PLAN_LABEL = "plan the repair (changes nothing; `lakeaudit reconcile apply plan.jsonl` repairs)"
 """The label before the command that plans a repair."""
 TABLES_NAMED = 3
 """Number of open tables that the end of a message names."""
 MOST_SECTIONS = 12
 """Number of tables in one message; the others are counted."""
+
+ASK = "first answer"
+"""The label before the question about the purpose of a removal."""
 
 _LABELS = {"repair": PLAN_LABEL}
 LONGEST_CAUSE = 160
@@ -63,7 +71,7 @@ _DO = {
 }
 """Advice about audits that do not work."""
 _ENDS = {
-    "restored": "resolved: consistent again",
+    "restored": "resolved: all sources agree again",
     OVER: "resolved: no longer the case",
     "reference_removed": "closed, NOT restored: the table no longer lists it; lost: {}",
     "metastore_mended": "resolved: the metadata store agrees again",
@@ -133,10 +141,11 @@ def because(cause: str | None) -> str:
 
 
 def _number(changes: Sequence[Change]) -> str:
-    kinds: dict[str, int] = {}
+    kinds: dict[str, tuple[int, int]] = {}
     for change in changes:
-        kinds[change.kind] = kinds.get(change.kind, 0) + change.number
-    return ", ".join(f"{count(many)} {kind.replace('_', ' ')}" for kind, many in kinds.items())
+        many, files = kinds.get(change.kind, (0, 0))
+        kinds[change.kind] = many + change.number, files + max(change.number, change.files or 0)
+    return ", ".join(counted_kind(kind, *numbers) for kind, numbers in kinds.items())
 
 
 def _pressing(change: Change) -> tuple[bool, int]:
@@ -197,9 +206,30 @@ def _advice(notice: Notice, wording: Wording) -> Iterator[str]:
         yield _DO[notice.kind].format(doctor=f"lakeaudit doctor {lake}", audit=f"lakeaudit audit {lake}")
 
 
-def ending_text(kind: str, resolution: str | None, stake: str) -> str:
-    """Return how discrepancies of a kind were resolved; `stake` has their files, rows and bytes."""
+_BACK = {
+    "dropped": ("the file is back", "the files are back"),
+    "dropped_history": ("the file is back", "the files are back"),
+    "size_mismatch": ("storage has the recorded file again", "storage has the recorded files again"),
+    "content_mismatch": ("storage has the recorded file again", "storage has the recorded files again"),
+}
+"""By kind what `restored` means for one file, and for several."""
+
+
+def ending_text(
+    kind: str, resolution: str | None, stake: str, number: int = 0, files: int | None = None
+) -> str:
+    """Return how discrepancies of a kind were resolved.
+
+    Args:
+        kind: their kind.
+        resolution: their resolution in the ledger.
+        stake: their files, rows and bytes, in words.
+        number: the number of discrepancies.
+        files: the number of their files; only if each discrepancy is one file, their return is known.
+    """
     how = ending(kind, resolution)
+    if how == "restored" and kind in _BACK and number and number == files:
+        return f"resolved: {_BACK[kind][number > 1]}, and all sources agree again"
     if (kind, how) == (COVERAGE_LOST, OVER):
         return "resolved: audits judge the table again, or the lake file expects the gap"
     return _ENDS.get(how, "resolved").format(stake)
@@ -207,18 +237,20 @@ def ending_text(kind: str, resolution: str | None, stake: str) -> str:
 
 def _change(change: Change, wording: Wording) -> Iterator[str]:
     redact = wording.redact
-    kind, many = change.kind.replace("_", " "), count(change.number)
+    counted = counted_kind(change.kind, change.number, change.files)
     stake = amounts(change.files, change.rows, change.bytes)
     if change.transition == "resolved":
-        yield f"{many} {kind} {ending_text(change.kind, change.resolution, stake)}"
+        yield f"{counted} {ending_text(change.kind, change.resolution, stake, change.number, change.files)}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return
     meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
-    yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {meaning}"
+    yield f"{counted} ({change.severity}), {happened(change.transition)}: {meaning}"
     yield f"{'not judged' if change.kind == COVERAGE_LOST else 'at stake'}: {stake}"
     yield from _where(change, redact=redact)
-    yield f"since {_time(change.since)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
+    yield f"{since_words(change)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
+    if change.explanation:
+        yield without_cause(change.explanation, change.cause)
     if recoverable := losses(change.recovery):
         yield recoverable
     yield f"more: {command(change, wording)}"
@@ -227,23 +259,55 @@ def _change(change: Change, wording: Wording) -> Iterator[str]:
 def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:
     """Yield the command that plans the repair, as on every page; else one that restores a file, or advice.
 
-    Each has a label before it: `repair`, `do` for advice, or one that begins with `recover`.
+    Each has a label before it: `first answer` for a question, `repair`, `do` for advice, or one that begins with
+    `recover`.
     """
     answers, reach = change.recovery.plannable, wording.reach
     if may_be_repaired(change.kind, answers) and tame_name(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
-            yield "do", to_do(change.kind, manifest_kind=change.manifest_kind)
-        yield "repair", repair_command(wording.lake_file, change.table, change.kind, answers, change.causes)
+            yield "do", do_words(change.kind, None, change, wording)
+        command = repair_command(wording.lake_file, change.table, change.kind, answers, change.causes)
+        if ALLOW in command:
+            yield ASK, before_plan(change.recovery, change.kind, change.by_cause, change.number)
+        yield "repair", with_plan_file(command)
         return
     back = change.back if not wording.redact else None
     is_tame = back is not None and tame(back["subject"]) == back["subject"]
     step = way_back(back, reach(back["bucket"]) if reach else None) if back and is_tame else None
     none = change.recoverable.get("no") == change.number
-    do = to_do(change.kind, "no" if none else None, change.manifest_kind)
+    do = do_words(change.kind, "no" if none else None, change, wording)
     if do and (step is None or change.kind in THINK_FIRST):
         yield "do", do
     if step is not None:
         yield f"recover {'one of them' if change.number > 1 else 'it'}: {step.what}", step.command
+
+
+def do_words(kind: str, recoverable: str | None, change: Change, wording: Wording) -> str:
+    """Return the advice for a kind, whose commands name the lake file and the table."""
+    plain = change.table is not None and tame_name(change.table) == change.table
+    tables = [change.table] if plain and change.table else []
+    return with_names(to_do(kind, recoverable, change.manifest_kind), wording.lake_file, tables)
+
+
+def before_plan(recovery: Recovery, kind: str, by_cause: ByCause, total: int) -> str:
+    """Return the question to answer before a plan restores files, and how many it restores without permission."""
+    question = tame(purpose_question([kind], by_cause, total))
+    extent = recovery.plan_extent(restore=False)
+    return " ".join(filter(None, (question, "If so, leave out --allow restore.", extent)))
+
+
+def since_words(change: Change) -> str:
+    """Return since when the discrepancies exist, for several the oldest and the newest, and when they were noticed."""
+    newest = change.since_newest
+    if change.kind == COVERAGE_LOST and newest and newest != change.since:
+        return f"blind since {_time(change.since)} (noticed {_time(newest)})"
+    more = f" (the newest since {_time(newest)})" if newest and newest != change.since else ""
+    return f"since {_time(change.since)}{more}"
+
+
+def without_cause(explanation: str, cause: str | None) -> str:
+    """Return an explanation without the cause in brackets, which another line states."""
+    return tame(explanation.replace(f" ({cause})", "") if cause else explanation)
 
 
 def _where(change: Change, *, redact: bool) -> Iterator[str]:

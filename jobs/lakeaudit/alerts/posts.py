@@ -12,13 +12,17 @@ from typing import Literal
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.alerts import message_text, storm_text, webhook
 from lakeaudit.alerts.alertmanager_alerts import alerts_of
-from lakeaudit.alerts.decide import MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TROUBLE, any_concerns
+from lakeaudit.alerts.decide import BLIND, MASS_LOSS, OF_AUDIT, RECOVERED, STILL_OPEN, TROUBLE, any_concerns
 from lakeaudit.alerts.incidents import STORM, last_of_tables
 from lakeaudit.alerts.lake_now import LakeNow
-from lakeaudit.formatting import visible
+from lakeaudit.alerts.open_in_all import critical_lines, open_in_all
+from lakeaudit.formatting import duration, visible
 from lakeaudit.json_documents import PostedAlert
 from lakeaudit.kinds import COVERAGE_LOST, SEVERITIES
 from lakeaudit.results.read import Row
+
+STILL = "; still open: "
+"""Before what is open when a storm ends."""
 
 Form = Literal["text", "incidents", "json", "alerts"]
 """The form of a channel's messages: one text, a text for each incident, one JSON document, or alerts."""
@@ -53,17 +57,57 @@ def text_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return one message of all notices for people."""
     groups = _groups(rows, now)
     title, sections = _texts(groups, now)
+    rest = open_in_all(rows, now)
+    title, sections = _with_rest(title, rest), _with_rest_first(sections, rest)
     in_trouble = any(group[-1]["kind"] in TROUBLE for group in groups)
-    words = message_text.lake_known(now.by_severity) if in_trouble else now.words
+    words = message_text.lake_known(now.by_severity) if in_trouble and now.is_open_known else now.words
     audit = f"Audit {visible(rows[-1]['run_id'])}" if rows[-1]["run_id"] else ""
-    body = message_text.body(sections, "\n".join(filter(None, (words, audit, now.footer))))
+    criticals = critical_lines(now.criticals) if rest else []
+    closing = (words, *criticals, *_lake(now), _repetition(rows, now), audit, now.footer)
+    body = message_text.body(sections, "\n".join(filter(None, closing)))
     return _post(title, body, rows, groups, now)
+
+
+def _with_rest(line: str, rest: str) -> str:
+    """Return a title with what is open in all; a title that states what is still open has it already."""
+    return line if not rest or STILL in line else f"{line}; {rest}"
+
+
+def _with_rest_first(sections: Sequence[str], rest: str) -> list[str]:
+    """Return the sections, with what is open in all in the first line of the first one."""
+    first, *others = sections
+    headline, newline, text = first.partition("\n")
+    return [f"{_with_rest(headline, rest)}{newline}{text}", *others]
+
+
+def _lake(now: LakeNow) -> list[str]:
+    """Return the page of the lake, and the command that lists what is open; empty if nothing is open."""
+    if not any(message_text.total_by_severity(now.by_severity).values()):
+        return []
+    page = [f"The lake: {now.page}"] if now.page else []
+    return [*page, f"List all: lakeaudit discrepancies {operand(now.lake_file)}"]
+
+
+def _repetition(rows: Sequence[Row], now: LakeNow) -> str:
+    """Return whether the message is a reminder, and when the next one follows; empty if nothing is left to repeat."""
+    lasting = [row for row in rows if not row["over"] and row["kind"] != RECOVERED]
+    routes = now.routes.get(rows[0]["receiver"], ())
+    if not lasting or not routes or not now.is_open_known:
+        return ""
+    repeat = min((route.repeat for route in routes if route.repeat is not None), default=None)
+    if repeat is None:
+        return "This is not reported again unless it changes"
+    is_reminder = all(row["transition"] == "open" for row in lasting)
+    first = "This is a reminder: " if is_reminder else ""
+    return (
+        f"{first}{'it' if first else 'This'} is reported every {duration(repeat)} until nothing of it is open"
+    )
 
 
 def webhook_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return one JSON document of all notices for a program."""
     groups = _groups(rows, now)
-    title, _ = _texts(groups, now)
+    title = _with_rest(_texts(groups, now)[0], open_in_all(rows, now))
     document = webhook.document(now.lake, title, groups, now.by_severity, now.at)
     return _post(title, document, rows, groups, now)
 
@@ -119,15 +163,14 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     of_audit = [row["message"] for row in newest if row["kind"] in OF_AUDIT]
     tables = [row for row in newest if row["kind"] not in OF_AUDIT]
     stored = [(row, content) for row in tables if (content := webhook.stored_content(row)) is not None]
-    many = sum(row["table_name"] is not None for row in tables) > STORM
-    kinds = storm_text.groups_of(stored) if many and len(stored) == len(tables) else []
+    kinds = storm_text.groups_of(stored) if _is_storm(tables) and len(stored) == len(tables) else []
     if not kinds:
         headlines = [_headline(group) for group in groups]
         return message_text.title(now.lake, headlines), [*(row["message"] for row in newest), *late]
     blind = sum(any(kind == COVERAGE_LOST for kind, _ in open_) for open_ in now.open.values())
     storm = f"{_first_words(tables)}{storm_text.headline(kinds, blind)}"
     if kinds[0].over and (still_open := message_text.open_words(now.by_severity)):
-        storm += f"; still open: {still_open}"
+        storm += f"{STILL}{still_open}"
     first = next((_headline(group) for group in groups if group[-1]["kind"] in OF_AUDIT), "")
     title = message_text.title(now.lake, [f"{first}; {storm}" if first else storm])
     losses = [
@@ -136,6 +179,12 @@ def _texts(groups: Sequence[Sequence[Row]], now: LakeNow) -> tuple[str, list[str
     ]  # fmt: skip
     sections = storm_text.sections(kinds, now.lake_file, now.page)
     return title, [*of_audit, *(["\n".join(losses[:STORM])] if losses else []), *sections, *late]
+
+
+def _is_storm(rows: Sequence[Row]) -> bool:
+    """Return whether the message is about kinds and causes: of many tables, or of several that a source made blind."""
+    of_tables = [row for row in rows if row["table_name"] is not None]
+    return len(of_tables) > STORM or (len(of_tables) > 1 and all(row["kind"] == BLIND for row in of_tables))
 
 
 def _headline(group: Sequence[Row]) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakeaudit.advice.causes import added
 from lakeaudit.alerts.decide import Notice
 
 _SECRETS = (
@@ -63,6 +64,11 @@ def redacted(notice: Notice, *, keys: bool) -> Notice:
         return without_keys(text, values) if keys else text
 
     changes = tuple(
-        replace(each, cause=each.cause and clean(each.cause, each.partitions)) for each in notice.changes
+        replace(
+            each,
+            by_cause=added({clean(cause, each.partitions): many} for cause, many in each.by_cause.items()),
+            explanation=each.explanation and clean(each.explanation),
+        )
+        for each in notice.changes
     )
     return replace(notice, words=clean(notice.words), changes=changes)

@@ -1,23 +1,28 @@
 """Words one message about many tables: totals by kind and cause, with the owners of the tables. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeaudit.advice.causes import added, causes_in_words, causes_of_all
 from lakeaudit.advice.command_lines import operand, option
-from lakeaudit.advice.next_steps import repair_command
+from lakeaudit.advice.next_steps import ALLOW, repair_command, with_plan_file
 from lakeaudit.alerts.message_text import (
+    ASK,
     MOST_SECTIONS,
     PLAN_LABEL,
     because,
+    before_plan,
     blind_words,
     ending_text,
     tame,
     tame_name,
+    without_cause,
 )
 from lakeaudit.formatting import amounts, count, number, second
 from lakeaudit.json_documents import WebhookChange, WebhookContent
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import Recovery, losses
@@ -27,6 +32,8 @@ MOST_GROUPS = MOST_SECTIONS - 3
 TABLES_NAMED = 10
 OWNERS_NAMED = 10
 NO_OWNER = "without owner"
+MOST_TEXTS = 3
+"""Number of different texts of advice, and of explanations, in one group."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,30 @@ class Group:
             numbers.update(part.change["recoverable"])
         return numbers
 
+    @property
+    def by_cause(self) -> Mapping[str, int]:
+        """Return the number of discrepancies by known cause."""
+        return added(causes_of(part.change) for part in self.parts)
+
+    @property
+    def cause(self) -> str | None:
+        """Return the cause of all, or how many have which cause; None: no cause is known."""
+        return causes_in_words(self.by_cause, self.total) or None
+
     def recovery(self) -> Recovery:
         """Return how many of the discrepancies are recoverable, and until when."""
         return Recovery.of_sums([row for part in self.parts for row in _answers(part.change)])
 
     def since(self) -> str | None:
         return min((at for part in self.parts if (at := part.change["since"])), default=None)
+
+
+def causes_of(change: WebhookChange) -> Mapping[str, int]:
+    """Return the number of discrepancies by known cause; a notice of an earlier version states one cause in words."""
+    known: Mapping[str, int] | None = change.get("causes")
+    if known is None:
+        return {change["cause"]: change["discrepancies"]} if change["cause"] else {}
+    return known
 
 
 def _answers(change: WebhookChange) -> Iterator[Row]:
@@ -109,7 +134,11 @@ def _answers(change: WebhookChange) -> Iterator[Row]:
     unanswered = change["discrepancies"] - sum(change["recoverable"].values())
     for answer, many in [*change["recoverable"].items(), (None, unanswered)]:
         if many > 0:
-            yield of | {"recoverable": answer, "findings": many}
+            yield of | {
+                "recoverable": answer,
+                "findings": many,
+                "needs_allow": change.get("needs_allow", many),
+            }
 
 
 def groups_of(contents: Iterable[tuple[Row, WebhookContent]]) -> list[Group]:
@@ -120,7 +149,7 @@ def groups_of(contents: Iterable[tuple[Row, WebhookContent]]) -> list[Group]:
             end = (
                 change["resolution"] or ""
                 if change["transition"] == "resolved"
-                else f"open {change['cause']}"
+                else f"open {sorted(causes_of(change))}"
             )
             key = (change["kind"], change["severity"], end)
             groups.setdefault(key, []).append(Part(content["table"], row.get("owner"), change))
@@ -135,7 +164,7 @@ def headline(groups: Sequence[Group], blind: int = 0) -> str:
     first = groups[0]
     worst = [g for g in groups if (g.over, *_same(g)) == (first.over, *_same(first))]
     whole = Group(tuple(part for group in worst for part in group.parts))
-    cause = because(first.one["cause"]) if _is_blind(first) and len(worst) == 1 else ""
+    cause = because(first.cause) if _is_blind(first) and len(worst) == 1 else ""
     extent = _extent(whole)
     if _is_blind(first) and blind > len(whole.tables):
         extent = f"{extent}, {count(blind)} in all"
@@ -147,7 +176,7 @@ def _same(group: Group) -> tuple[str, str]:
 
 
 def _beginning(group: Group) -> str:
-    many = f"{count(group.total)} {group.one['kind'].replace('_', ' ')}"
+    many = counted_kind(group.one["kind"], group.total, group.sum_of("files"))
     if group.over:
         return f"RESOLVED: {many}"
     if _is_blind(group):
@@ -162,6 +191,8 @@ def _is_blind(group: Group) -> bool:
 def _extent(group: Group) -> str:
     owners = [owner for owner in group.owners if owner != NO_OWNER]
     of = f" of {number(len(owners), 'owner')}" if owners else ""
+    if len(group.tables) == 1:
+        return f" in {tame_name(next(iter(group.tables)))}"
     return f" in {number(len(group.tables), 'table')}{of}" if group.tables else ""
 
 
@@ -194,7 +225,7 @@ def change_text(change: WebhookChange, table: str | None, owner: str | None) -> 
     lines += [f"  owner: {tame_name(owner)}"] if owner else []
     commands = change["commands"]
     named = (
-        ("more", commands["show"]), (PLAN_LABEL, commands["repair"]),
+        ("more", commands["show"]), (ASK, change.get("question")), (PLAN_LABEL, commands["repair"]),
         ("recover", commands["recover"]), ("do", change["advice"]),
     )  # fmt: skip
     return "\n".join([*lines, *(f"  {label}: {words}" for label, words in named if words)])
@@ -212,15 +243,28 @@ def _meaning(group: Group) -> Iterator[str]:
     """Yield what the kind means, and what is at stake, since when, why, and until when it is recoverable."""
     kind = group.one["kind"]
     if group.over:
-        yield f"  {ending_text(kind, group.one['resolution'], _stake(group))}"
+        files = group.sum_of("files") if all(p.change["files"] is not None for p in group.parts) else None
+        yield f"  {ending_text(kind, group.one['resolution'], _stake(group), group.total, files)}"
         return
     yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
     yield f"  {'not judged' if _is_blind(group) else 'at stake'}: {_stake(group)}"
-    cause = group.one["cause"]
-    since = f"since {_second(at)}; " if (at := group.since()) else ""
+    since = f"{_since(group)}; " if group.since() else ""
+    cause = group.cause
     yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
+    yield from _explained(group)
     if recoverable := losses(group.recovery()):
         yield f"  {recoverable}"
+
+
+def _since(group: Group) -> str:
+    """Return since when the oldest and the newest exist, for lost coverage also when audits noticed it."""
+    oldest = group.since() or ""
+    newest = max((at for part in group.parts if (at := part.change.get("since_newest"))), default=oldest)
+    if newest == oldest:
+        return f"since {_second(oldest)}"
+    if _is_blind(group):
+        return f"blind since {_second(oldest)} (noticed {_second(newest)})"
+    return f"since {_second(oldest)} (the newest since {_second(newest)})"
 
 
 def _stake(group: Group) -> str:
@@ -250,11 +294,38 @@ def _table(table: str, group: Group) -> str:
 def _commands(group: Group, lake_file: str) -> Iterator[str]:
     kind = option("--kind", group.one["kind"])
     yield f"  more: lakeaudit discrepancies {operand(lake_file)} {kind}"
-    causes = [cause] if (cause := group.one["cause"]) else []
     if any(part.change["commands"]["repair"] for part in group.parts):
-        yield f"  {PLAN_LABEL}: {repair_command(lake_file, None, group.one['kind'], group.recoverable(), causes)}"
-    elif advice := group.one["advice"]:
-        yield f"  do: {advice}"
+        kind, by_cause = group.one["kind"], group.by_cause
+        causes = causes_of_all(by_cause, group.total)
+        command = repair_command(lake_file, None, kind, group.recoverable(), causes)
+        if ALLOW in command:
+            yield f"  {ASK}: {before_plan(group.recovery(), kind, by_cause, group.total)}"
+        yield f"  {PLAN_LABEL}: {with_plan_file(command)}"
+        return
+    for advice, parts in _by_text(group, lambda part: part.change["advice"]):
+        about = f" ({_first_table(parts)})" if len(parts) < len(group.parts) else ""
+        yield f"  do{about}: {advice}"
+
+
+def _by_text(group: Group, text_of: Callable[[Part], str | None]) -> list[tuple[str, list[Part]]]:
+    """Return the different texts of a group's parts, each with its parts, the most common first; at most three."""
+    parts: dict[str, list[Part]] = {}
+    for part in group.parts:
+        if text := text_of(part):
+            parts.setdefault(text, []).append(part)
+    return sorted(parts.items(), key=lambda each: -len(each[1]))[:MOST_TEXTS]
+
+
+def _first_table(parts: Sequence[Part]) -> str:
+    more = f" and {count(len(parts) - 1)} more" if len(parts) > 1 else ""
+    return f"{tame_name(parts[0].table or '')}{more}"
+
+
+def _explained(group: Group) -> Iterator[str]:
+    """Yield what audits cannot see; a text that holds for some tables names the first of them."""
+    for explanation, parts in _by_text(group, lambda part: part.change.get("explanation")):
+        about = f"{_first_table(parts)}: " if len(parts) < len(group.parts) else ""
+        yield f"  {about}{without_cause(explanation, group.cause)}"
 
 
 def _second(at: str) -> str:

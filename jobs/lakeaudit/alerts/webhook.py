@@ -9,6 +9,7 @@ from datetime import datetime
 
 from lakeaudit.alerts.decide import Notice
 from lakeaudit.alerts.message_text import (
+    ASK,
     MOST_SECTIONS,
     Wording,
     command,
@@ -79,14 +80,19 @@ def _change(change: Change, wording: Wording) -> WebhookChange:
         "recoverable": dict(change.recoverable),
         "recoverable_until": iso_or_null(change.until),
         "since": iso_or_null(change.since),
+        "since_newest": iso_or_null(change.since_newest),
         "cause": change.cause,
+        "causes": dict(change.by_cause),
+        "needs_allow": change.recovery.needs_allow,
+        "explanation": change.explanation,
         "partitions": [] if redact else list(change.partitions),
         "more_partitions": change.more_partitions + (len(change.partitions) if redact else 0),
         "advice": steps.pop("do", None),
+        "question": steps.get(ASK),
         "commands": {
             "show": None if over else command(change, wording),
             "repair": steps.pop("repair", None),
-            "recover": next(iter(steps.values()), None),
+            "recover": next((step for label, step in steps.items() if label != ASK), None),
         },
     }
 

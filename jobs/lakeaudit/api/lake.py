@@ -249,6 +249,28 @@ class LakeHandle:
         answers = command.verified(self.config, self._results(), names_of(tables), demanded, now)
         return VerifiedTables(self.config, (*answers,), demanded)
 
+    def follow(self, *, duration: str | None = None) -> CommandResult:
+        """Report losses from the events of the lake's queue: publish them, and send the alerts of the lake file.
+
+        `discrepancies` returns the losses. The exit code is 1 if losses were reported, 3 if there is an evidence gap,
+        and else 0. Ctrl-C ends the call.
+
+        Args:
+            duration: such as `30m`; None: until the queue is empty and all events are decided.
+
+        Raises:
+            BadInput: the lake file names no queue, or the duration is not valid.
+            CannotAudit: the queue does not exist or refuses access, or no table can be read.
+            CannotPublish: the results or the index cannot be written.
+        """
+        self._require_history("follow")
+        from lakeaudit.commands import follow as command
+        from lakeaudit.commands.option_values import duration_option
+
+        most = None if duration is None else duration_option("duration", duration, "30m")
+        request = command.Request(self.lake_file, once=duration is None, most=most)
+        return command.run(request, self.config, clock=self.clock, progress=self.progress)
+
     def guard(
         self,
         delete_list: str | os.PathLike[str],

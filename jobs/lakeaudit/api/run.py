@@ -49,7 +49,7 @@ class AuditRun(Printed):
 
     @property
     def verdict(self) -> str:
-        """Return the last line that the command prints, such as `CRITICAL: 12 dropped in 1 table`."""
+        """Return the last line that the command prints, such as `CRITICAL: 12 files dropped in 1 table`."""
         from lakeaudit.explain.text_output import verdict_line
 
         return verdict_line(self._page)

@@ -52,6 +52,7 @@ from lakeaudit.findings.expected_gaps import ExpectedReasons, mark_expected
 from lakeaudit.findings.lineage import JudgedWitness
 from lakeaudit.findings.one_per_subject import one_per_subject
 from lakeaudit.findings.whole_partitions import with_whole_partitions
+from lakeaudit.kinds import UNREADABLE
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import RESTORED, resolutions
 from lakeaudit.runtime import duck
@@ -318,7 +319,7 @@ def _reported(evidence: Evidence, gaps: Sequence[EvidenceGap]) -> list[EvidenceG
     reported = [gap for gap in gaps if not (gap.table in missing and gap.kind == "missing_metadata")]
     if evidence.context.live:
         return reported
-    return [replace(gap, kind=gap.kind and "unreadable_evidence") for gap in reported]
+    return [replace(gap, kind=gap.kind and UNREADABLE) for gap in reported]
 
 
 def _recent_files_checked(evidence: Evidence, remaining: Rows) -> dict[str, int]:
@@ -338,7 +339,9 @@ def _availability(
     """Return the evidence that was available to judge the tables."""
     with_gaps = sources_with_gaps(read.matched.holes)
     stores = [store for store in evidence.lake.metastores if store.knows_files]
-    available = availability(evidence.observed.sources, evidence.facts_in_scope, stores, with_gaps)
+    available = availability(
+        evidence.observed.sources, evidence.facts_in_scope, stores, with_gaps, evidence.stamp.as_of
+    )
     pointed, elsewhere = (
         evidence.pointed,
         outside_files(evidence, read.matched.few("outside"), read.remaining),

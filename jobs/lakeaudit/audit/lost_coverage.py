@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +11,25 @@ from lakeaudit.audit.judge import Judgement
 from lakeaudit.collect.evidence import Evidence
 from lakeaudit.collect.evidence_gaps import not_ignored, unread_sources
 from lakeaudit.config import Lake, Table
+from lakeaudit.evidence.protocol import DAILY_MAX_AGE
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.absence_ceiling import doubts
 from lakeaudit.findings.unread_sources import first_causes
 from lakeaudit.formatting import second
-from lakeaudit.judged import CONTENT, NOTHING, PART, About, LastJudged, Row, axis_state, judged_share
+from lakeaudit.judged import (
+    CONTENT,
+    NOTHING,
+    OUTDATED,
+    PART,
+    About,
+    LastJudged,
+    Row,
+    axis_state,
+    judged_share,
+)
 from lakeaudit.kinds import COVERAGE_AXIS, COVERAGE_LOST, KINDS, SERIOUS, STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.ledger.axis_observation import AxisObservation
+from lakeaudit.results.blind_since import EVIDENCE_OF
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.last_judged import (
     MUCH,
@@ -31,7 +43,7 @@ from lakeaudit.runtime import duck
 DECISIVE = ("content", "metastore", "pointer", "duplicate")
 """Axes whose coverage counts. A doubt often turns off the others on purpose: then nothing of a table is cleaned up."""
 
-OF_SOURCES = ("no storage source", "no metadata store")
+OF_SOURCES = ("no storage source", "no metadata store", OUTDATED)
 """Beginnings of reasons in coverage that are about sources, and not about the log of a table."""
 
 _PROBLEMS = {
@@ -49,12 +61,23 @@ _PROBLEMS = {
 
 @dataclass(frozen=True)
 class LostTable:
-    """A table with lost coverage: the rows of its lost axes, since when, and the files that were judged before."""
+    """A table with lost coverage.
+
+    Attributes:
+        table: its name.
+        rows: the rows of its lost axes.
+        since: the `as_of` of the last audit that judged it.
+        files: the number of files that were judged then.
+        snapshot: the time of the storage snapshot of that audit; None: not known.
+        usable_until: when this snapshot is older than `max_age`; None: not known.
+    """
 
     table: str
     rows: tuple[Row, ...]
     since: datetime
     files: int | None
+    snapshot: datetime | None = None
+    usable_until: datetime | None = None
 
     @property
     def cause(self) -> str:
@@ -73,7 +96,14 @@ class LostTable:
         for row in _ordered(self.rows):
             axes.setdefault(row["reason"] or "", []).append(_PROBLEMS.get(row["axis"], str(row["axis"])))
         hidden = "; ".join(", ".join(names) + (f" ({why})" if why else "") for why, names in axes.items())
-        return f"an audit last judged the table at {second(self.since)}; audits cannot see: {hidden}"
+        return f"an audit last judged the table at {second(self.since)}{self._evidence}; audits cannot see: {hidden}"
+
+    @property
+    def _evidence(self) -> str:
+        if self.snapshot is None:
+            return ""
+        limit = f" (usable until {second(self.usable_until)})" if self.usable_until else ""
+        return f" {EVIDENCE_OF}{second(self.snapshot)}{limit}"
 
 
 def with_lost_coverage(
@@ -180,6 +210,26 @@ class _Earlier:
             if row["location"] in now
         }
 
+    def usable_until(self, as_of: datetime, snapshot: datetime | None) -> datetime | None:
+        """Return when the storage snapshot of an earlier run is older than its source allows; None: not known."""
+        if snapshot is None:
+            return None
+        places = {
+            source["location"].rstrip("/") for run in self.runs if run["as_of"] == as_of
+            for source in run["sources"] or () if (source["role"], source["cut_from"]) == ("storage", snapshot)
+        }  # fmt: skip
+        limits = [limit for place, limit in self._age_limits.items() if place in places]
+        return snapshot + min(limits) if limits else None
+
+    @cached_property
+    def _age_limits(self) -> Mapping[str, timedelta]:
+        """Return by location the highest age of each storage source that has a limit."""
+        # a source that can be read states its own limit, which is longer for weekly reports
+        inventories = [each for each in self.evidence.lake.inventories if hasattr(each, "max_age")]
+        written = {each.location.uri.rstrip("/"): each.max_age or DAILY_MAX_AGE for each in inventories}
+        infos = self.evidence.observed.infos
+        return written | {each.location.rstrip("/"): each.max_age for each in infos if each.max_age}
+
     def judged(self, wanted: AbstractSet[About]) -> dict[About, LastJudged]:
         """Return the earlier coverage of axes, of renamed tables under their former names."""
         audited = {row["table_name"]: row["last_audited_at"] for row in self.tables if row["last_audited_at"]}
@@ -203,7 +253,8 @@ def _blind_tables(
     if not rows:
         return ()
     before = earlier.judged({(row["table_name"], row["axis"]) for row in rows})
-    return lost_tables(rows, before, earlier.lost_before)
+    lost = lost_tables(rows, before, earlier.lost_before)
+    return [replace(each, usable_until=earlier.usable_until(each.since, each.snapshot)) for each in lost]
 
 
 def _missed_tables(judgement: Judgement, evidence: Evidence, earlier: _Earlier) -> Iterator[LostTable]:
@@ -271,7 +322,8 @@ def lost_tables(
             continue
         earlier = [before[table, row["axis"]] for row in lost if (table, row["axis"]) in before]
         first = known.get(table) or max(earlier, key=lambda last: (last.at, last.files or 0))
-        yield LostTable(table, tuple(lost), first.at, first.files)
+        snapshot = next((last.snapshot for last in earlier if last.at == first.at and last.snapshot), None)
+        yield LostTable(table, tuple(lost), first.at, first.files, snapshot)
 
 
 def _is_lost(row: Row, last: LastJudged | None) -> bool:

@@ -256,7 +256,8 @@ def _counts(answers: AnswersByKind) -> dict[str, dict[str, Any]]:
         of_source["rows"] += row["rows"]
         of_source["rejected"] += row["rejected"]
         of_source["sample"] = min(filter(None, (of_source["sample"], row["sample"])), default=None)
-        of_source["unknown_classes"] += row.get("unknown_classes") or ()
+        classes = {*of_source["unknown_classes"], *(row.get("unknown_classes") or ())}
+        of_source["unknown_classes"] = sorted(classes)
     return counts
 
 

@@ -67,7 +67,7 @@ def match_and_confirm(evidence: Evidence, engine: AuditEngine, progress: Progres
                 continue
             matched = match(read, engine)
             contents = [tally.files for (_, axis), tally in matched.tallies.items() if axis == "content"]
-            log.note(**{"unsuspected files": sum(contents)})
+            log.note(**{"files without a problem": sum(contents)})
             if not states_checked:
                 evidence, states_checked = _with_checked_states(evidence, engine, matched), True
             if evidence.gaps != known_gaps:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from lakeaudit import judged
 from lakeaudit.certificate.refusals import CertificateBasis, is_expected
@@ -24,6 +24,19 @@ from lakeaudit.json_documents import (
 from lakeaudit.kinds import SEVERITIES
 
 Row = Mapping[str, Any]
+
+
+class CertificateTotals(TypedDict):
+    """The sums of a certificate over its rows of coverage, see `Certificate`."""
+
+    through: str | None
+    tables: int
+    files_agreed: int
+    files: int
+    files_too_young: int
+    bytes: int
+
+
 FORMAT = 1
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:lakeaudit:certificate:1"
@@ -38,7 +51,7 @@ def certificate(basis: CertificateBasis, now: datetime, version: str) -> Certifi
     """Return the certificate of an audit without refusals."""
     run = basis.run
     evidence = [_evidence(source) for source in run["sources"] or ()]
-    content = [row for row in basis.coverage if row["axis"] == "content" and not is_expected(row)]
+    coverage = [covered(row) for row in basis.coverage]
     stated: Certificate = {
         "format": FORMAT,
         "lake": run["lake"],
@@ -53,20 +66,13 @@ def certificate(basis: CertificateBasis, now: datetime, version: str) -> Certifi
         "has_live_checks": basis.has_live_checks,
         "evidence": evidence,
         "evidence_digest": digest_of(evidence),
-        "through": iso_or_null(_through(content)),
-        "tables": len(content),
-        "files_agreed": sum(row["consistent"] or 0 for row in content),
-        "files": sum(row["files"] or 0 for row in content),
-        "files_too_young": sum(map(judged.files_young, content)),
-        "bytes": sum(row["bytes"] or 0 for row in content),
-        "coverage": [covered(row) for row in basis.coverage],
+        **totals(coverage),
+        "coverage": coverage,
         "table_states": list(basis.table_states),
         "open_discrepancies": {name: basis.open_severities.get(name, 0) for name in SEVERITIES},
         "exclusions": {
             **basis.exclusions,
-            "out_of_window": _left_out(content, "out_of_window"),
-            "ignored": _left_out(basis.coverage, "ignored"),
-            "expected": {row["table_name"]: row["reason"] for row in basis.coverage if is_expected(row)},
+            **exclusions(coverage),
         },
         "digest": "",
     }
@@ -126,9 +132,38 @@ def _evidence(source: Row) -> CertificateEvidence:
     }
 
 
-def _through(content: Sequence[Row]) -> datetime | None:
-    """Return the time up to which the certificate holds: the oldest storage snapshot of the content checks."""
-    return min((row["storage_cut_from"] for row in content if row["storage_cut_from"]), default=None)
+def content_rows(coverage: Sequence[CertificateCoverage]) -> list[CertificateCoverage]:
+    """Return the rows about the files of tables, without evidence that the lake file expects to be unreadable."""
+    return [row for row in coverage if row["axis"] == judged.CONTENT and not is_expected(row)]
+
+
+def totals(coverage: Sequence[CertificateCoverage]) -> CertificateTotals:
+    """Return the sums of a certificate over its rows of coverage.
+
+    `through` is the time up to which it holds: the oldest storage snapshot of the content checks.
+
+    Raises:
+        ValueError: a text is not a time.
+    """
+    content = content_rows(coverage)
+    cuts = [row["storage_cut_from"] for row in content if row["storage_cut_from"]]
+    return {
+        "through": min(cuts, key=datetime.fromisoformat, default=None),
+        "tables": len(content),
+        "files_agreed": sum(row["consistent"] for row in content),
+        "files": sum(row["files"] for row in content),
+        "files_too_young": sum(map(judged.files_young, content)),
+        "bytes": sum(row["bytes"] for row in content),
+    }
+
+
+def exclusions(coverage: Sequence[CertificateCoverage]) -> dict[str, Any]:
+    """Return the exclusions of a certificate that its rows of coverage state."""
+    return {
+        "out_of_window": _left_out(content_rows(coverage), "out_of_window"),
+        "ignored": _left_out(coverage, "ignored"),
+        "expected": {row["table"]: row["reason"] for row in coverage if is_expected(row)},
+    }
 
 
 def covered(row: Row) -> CertificateCoverage:
@@ -153,6 +188,6 @@ def covered(row: Row) -> CertificateCoverage:
     }
 
 
-def _left_out(coverage: Sequence[Row], outcome: str) -> dict[str, int]:
-    counts = {f"{row['table_name']}: {row['axis']}": row[outcome] for row in coverage}
+def _left_out(coverage: Sequence[CertificateCoverage], outcome: str) -> dict[str, int]:
+    counts = {f"{row['table']}: {row['axis']}": judged.count_of(row, outcome) for row in coverage}
     return {name: files for name, files in counts.items() if files}

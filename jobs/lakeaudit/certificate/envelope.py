@@ -7,17 +7,29 @@ are not signed, and a file with any changed byte must not pass for the original.
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_SIGNATURES = 100
+MOST_UNTRUSTED = 16 << 20
+"""Bytes of the largest JSON that is parsed although no trusted key has signed it."""
+_MOST_SIGNATURE_BYTES = MOST_SIGNATURES << 10
+_FEW_VALUES = 100_000
+_VALUE_BYTES, _GROUP_BYTES = 8, 32
+"""A certificate has fewer values than one in 8 bytes, and fewer lists and objects than one in 32."""
+_FRAME = re.compile(rb'\{"payloadType":"([^"\\]*)","payload":"([^"\\]*)","signatures":')
 _SHOWN = 60
 
 
 class MalformedError(ValueError):
     """The bytes are not the expected document; the message states why, as the end of a sentence."""
+
+
+class TooLargeError(Exception):
+    """The bytes are too many to be parsed without a signature by a trusted key."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,27 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
+def read_document(content: bytes) -> Any:
+    """Return the envelope in a file, or the JSON of another document.
+
+    The payload of an envelope is not parsed: it is a text of any size between two short parts.
+
+    Raises:
+        MalformedError: it is neither an envelope as `Envelope.text` writes it nor other JSON.
+        TooLargeError: it is not an envelope, and too large to be parsed.
+    """
+    frame = _FRAME.match(content)
+    if frame is None or len(content) - frame.end() > _MOST_SIGNATURE_BYTES:
+        stated = parse_untrusted(content)
+        is_envelope = isinstance(stated, dict) and "payloadType" in stated
+        return envelope_of(stated, content) if is_envelope else stated
+    rest = parse_json(b'{"signatures":' + content[frame.end() :])
+    texts = {"payloadType": frame[1], "payload": frame[2]}
+    return envelope_of(
+        {name: text.decode("ascii", "replace") for name, text in texts.items()} | rest, content
+    )
+
+
 def envelope_of(stated: Any, content: bytes) -> Envelope:
     """Return the envelope that a file has, whose `content` was parsed to `stated`.
 
@@ -76,9 +109,28 @@ def envelope_of(stated: Any, content: bytes) -> Envelope:
     )
     if envelope.text() != content:
         raise MalformedError("was changed or reformatted: an envelope is one line, as lakeaudit writes it")
+    if len({each.key_id for each in envelope.signatures}) < len(envelope.signatures):
+        raise MalformedError("has two signatures by the same key")
     if envelope.payload_type != PAYLOAD_TYPE:
         raise MalformedError(f"has the payload type {envelope.payload_type[:_SHOWN]!r}, not {PAYLOAD_TYPE}")
     return envelope
+
+
+def parse_untrusted(content: bytes) -> Any:
+    """Parse JSON that no trusted key has signed; its size bounds the memory, and it has as few values as a certificate.
+
+    Raises:
+        MalformedError: it is not such JSON.
+        TooLargeError: it has more bytes than are parsed without a trusted signature.
+    """
+    if len(content) > MOST_UNTRUSTED:
+        raise TooLargeError
+    groups = content.count(b"{") + content.count(b"[")
+    values = groups + content.count(b",")
+    most = max(_FEW_VALUES, len(content) // _VALUE_BYTES), max(_FEW_VALUES, len(content) // _GROUP_BYTES)
+    if values > most[0] or groups > most[1]:
+        raise MalformedError("has more values than a certificate of its size")
+    return parse_json(content)
 
 
 def parse_json(content: bytes) -> Any:

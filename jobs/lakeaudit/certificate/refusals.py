@@ -24,6 +24,7 @@ class CertificateBasis:
         tables: every table that the lake file names.
         exclusions: settings of the lake file that exclude files, as they are written there.
         lost_states: tables with a state that is lost, or older than an audited one, ignored or not.
+        replaced_states: tables of whose states only those are stored that other runs read.
         table_states: the states of the tables that the run read.
         open_severities: number of pending and open discrepancies by severity, accepted or not.
         rules: version of the rules.
@@ -37,6 +38,7 @@ class CertificateBasis:
     tables: Collection[str]
     exclusions: Mapping[str, Any] = field(default_factory=dict)
     lost_states: Collection[str] = ()
+    replaced_states: Collection[str] = ()
     table_states: Sequence[CertificateTable] = ()
     open_severities: Mapping[str, int] = field(default_factory=dict)
     rules: str = ""
@@ -71,6 +73,8 @@ def _of_tables(basis: CertificateBasis) -> Iterator[str]:
             yield from (f"{row['table_name']}: {axis_words(row['axis'])}: {why}" for why in _undecided(row))
     for name in sorted(basis.lost_states):
         yield f"{name}: a version of the table is lost, so the audit may have read an older version"
+    for name in sorted(basis.replaced_states):
+        yield f"{name}: the results have no longer the state that the audit read: another audit has replaced it"
     for row in basis.coverage:
         mine = (other for other in basis.coverage if other["table_name"] == row["table_name"])
         if (

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MAKE = "make an Ed25519 key with `openssl genpkey -algorithm ed25519 -out key.pem`"
 _MAKE_PUBLIC = "write the public key with `openssl pkey -in key.pem -pubout -out public.pem`"
 _CURVE = "secp256r1"
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""The order of the base point of P-256 (FIPS 186-5). If (r, s) is a valid signature, so is (r, order - s)."""
 ED25519, P256 = "Ed25519", "ECDSA P-256"
 
 
@@ -49,16 +51,21 @@ class PublicKey:
         return self._key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def verifies(self, signature: bytes, signed: bytes) -> bool:
-        """Return whether a signature over these bytes was made with the key."""
+        """Return whether a signature over these bytes was made with the key.
+
+        Anybody can compute a second ECDSA signature from the first; only the one with the lower s counts.
+        """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
             if isinstance(self._key, Ed25519PublicKey):
                 self._key.verify(signature, signed)
-            else:
+            elif signature == _with_low_s(signature):
                 self._key.verify(signature, signed, _ecdsa())
-        except InvalidSignature:
+            else:
+                return False
+        except (InvalidSignature, ValueError):  # not DER
             return False
         return True
 
@@ -75,12 +82,12 @@ class SigningKey:
         return PublicKey(self._key.public_key())
 
     def sign(self, content: bytes) -> bytes:
-        """Return the signature over these bytes; ECDSA signatures are in DER."""
+        """Return the signature over these bytes; ECDSA signatures are in DER, with the lower s."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         if isinstance(self._key, Ed25519PrivateKey):
             return self._key.sign(content)
-        return self._key.sign(content, _ecdsa())
+        return _with_low_s(self._key.sign(content, _ecdsa()))
 
 
 def signing_key(pem: bytes, name: str, password: bytes | None) -> SigningKey:
@@ -168,3 +175,15 @@ def _ecdsa() -> Any:
     from cryptography.hazmat.primitives.hashes import SHA256
 
     return ECDSA(SHA256())
+
+
+def _with_low_s(signature: bytes) -> bytes:
+    """Return the ECDSA signature of the same bytes with the lower s.
+
+    Raises:
+        ValueError: it is not DER.
+    """
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+    r, s = decode_dss_signature(signature)
+    return encode_dss_signature(r, min(s, _ORDER - s))

@@ -7,8 +7,9 @@ from typing import Any, Literal, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from lakeaudit.certificate.consistency import contradiction
 from lakeaudit.certificate.content import FORMAT, PREDICATE_TYPE, STATEMENT_TYPE, own_digest, statement
-from lakeaudit.certificate.envelope import Envelope, MalformedError, Signature, parse_json
+from lakeaudit.certificate.envelope import Envelope, MalformedError, Signature, parse_json, parse_untrusted
 from lakeaudit.certificate.signing_keys import PublicKey
 from lakeaudit.formatting import number
 from lakeaudit.json_documents import Certificate, CertificateStatement
@@ -83,10 +84,16 @@ def short_id(key_id: str) -> str:
     return re.sub(r"[^0-9A-Za-z:._-]", "?", key_id)[:SHOWN] or "without an id"
 
 
-def check_statement(payload: bytes) -> tuple[Certificate | None, list[Check]]:
-    """Parse the payload of an envelope whose signature was checked; None with the reasons if it cannot be used."""
+def check_statement(payload: bytes, *, trusted: bool) -> tuple[Certificate | None, list[Check]]:
+    """Parse the payload of an envelope whose signature was checked; None with the reasons if it cannot be used.
+
+    `trusted`: a trusted key has signed it, so that it may be large.
+
+    Raises:
+        TooLargeError: it is too large for a payload that no trusted key has signed.
+    """
     try:
-        stated = parse_json(payload)
+        stated = parse_json(payload) if trusted else parse_untrusted(payload)
     except MalformedError as error:
         return None, [Check(BAD, f"statement: {error}")]
     if not isinstance(stated, dict) or stated.get("_type") != STATEMENT_TYPE:
@@ -101,6 +108,8 @@ def check_statement(payload: bytes) -> tuple[Certificate | None, list[Check]]:
         return None, [Check(BAD, "statement: its digest does not match its content")]
     if statement(found)["subject"] != stated["subject"]:
         return None, [Check(BAD, "statement: its subjects are not the tables of its content")]
+    if why := contradiction(found):
+        return None, [Check(BAD, f"statement: {why}")]
     return found, [Check(GOOD, f"statement: {in_short(found)}")]
 
 
@@ -116,13 +125,15 @@ def check_unsigned(stated: Any) -> tuple[Certificate | None, list[Check]]:
     if _fault(Certificate, stated):
         return None, [unsigned, Check(UNKNOWN, f"certificate: {_OTHER_VERSION}")]
     found = cast("Certificate", stated)
+    if why := contradiction(found):
+        return None, [unsigned, Check(BAD, f"certificate: {why}")]
     return found, [unsigned, Check(GOOD, f"certificate: {in_short(found)}")]
 
 
 def _has_own_digest(stated: Mapping[str, Any]) -> bool:
     try:
         return bool(own_digest(stated) == stated["digest"])
-    except UnicodeEncodeError:  # text that no certificate can have
+    except (UnicodeEncodeError, RecursionError):  # text or nesting that no certificate can have
         return False
 
 

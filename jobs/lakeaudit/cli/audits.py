@@ -162,7 +162,7 @@ def report(
     """
     if certificate:
         return write_certificate(lake, None, output, status_file, in_results=in_results)
-    from lakeaudit.commands.command_place import place_of_commands
+    from lakeaudit.advice.command_place import place_of_commands
     from lakeaudit.commands.status import open_status, write_whole
     from lakeaudit.explain import text_output
     from lakeaudit.report.gather import gather, source_limits

@@ -121,7 +121,8 @@ def verify(
     from lakeaudit.runtime.connections.endpoints import clients_of
 
     lake = load(replay) if replay is not None else None
-    verified = command.verify(file, trusted_keys(key or ()), Clients() if lake is None else clients_of(lake))
+    keys = trusted_keys(key or (), str(file))
+    verified = command.verify(file, keys, Clients() if lake is None else clients_of(lake))
     if lake is not None and verified.content is not None:
         from lakeaudit.commands.replay_certificate import replayed
 

@@ -32,7 +32,7 @@ def guard(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Table to whose location relative paths of the list belong; repeatable."
+            metavar="NAME", help="Table at whose location the relative paths of the list start; repeatable."
         ),
     ] = None,
     bucket: Annotated[
@@ -44,8 +44,8 @@ def guard(
             "-o",
             "--output",
             metavar="FILE",
-            help="Also write the files whose answer is free to FILE as CSV, and the SHA-256 of FILE and the time until "
-            "which the answers are valid to FILE.json.",
+            help="Also write two files: FILE, a CSV list of the files that are free, and FILE.json, with the SHA-256 "
+            "of FILE and the time until which the answers are valid.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002
@@ -56,8 +56,10 @@ def guard(
         typer.Option(
             min=0,
             metavar="N",
-            help="Request at most N objects from storage. For a longer list the command first reads the storage "
-            "sources of the lake file; the answer for objects that remain is unknown.",
+            help="Send at most N requests to storage, one for each file. If the list has more than N files, the "
+            "command first searches the storage sources of the lake file, such as inventory reports, and sends "
+            "requests only for files that it does not find there. After N requests, the other files get the answer "
+            "unknown.",
         ),
     ] = MAX_GUARD_REQUESTS,
     spark: Annotated[
@@ -66,10 +68,11 @@ def guard(
 ) -> int:
     """Check a list of files before somebody deletes them.
 
-    The command reads the newest versions of all tables and answers for each file: `live`, `referenced`, `promised` or
-    `being_written` (a table needs it), `unknown`, `free` (no table needs it) or `absent`. Nothing in the lake changes.
-    The exit code is 1 if a table needs a file, else 3 if an answer is unknown or the list is not complete or names no
-    file, and else 0.
+    The command reads the newest versions of all tables. For each file it gives one answer: `live`, `referenced`,
+    `promised` or `being_written` if a table needs the file; `free` if no table needs it; `absent` if the file does not
+    exist; `unknown` if the command could not decide. Nothing in the lake changes.
+    The exit code is 1 if a table needs a file. Otherwise it is 3 if an answer is unknown, or if the list is empty or
+    not complete. Otherwise it is 0.
     """
     from lakeaudit.commands import guard as command
     from lakeaudit.commands.guard_output import Request
@@ -130,11 +133,12 @@ def verified(
 ) -> int:
     """Answer up to which time commits are verified.
 
-    For each table the command prints that time, and `yes` if it is not before the requested time (--through or
-    --within), else `no` or `unknown`. A commit is verified if an audit judged all files that it added and the table
-    still needs, and no discrepancy of severity error or critical is open about them. The command reads only the result
-    tables. The exit code is 1 if an answer is no, because discrepancies are open; else 3 if an answer is unknown,
-    because audits judged too little; and else 0.
+    For each table the command prints the time up to which its commits are verified. It prints `yes` if this time is
+    equal to or later than the requested time (--through or --within). Otherwise it prints `no` or `unknown`. A commit
+    is verified if an audit judged every file that the commit added and that the table still needs, and if none of
+    these files has an open discrepancy of severity error or critical. The command reads only the result tables.
+    The exit code is 1 if an answer is no, because discrepancies are open; else 3 if an answer is unknown, because
+    audits judged too little; and else 0.
     """
     from lakeaudit.commands import verified as command
 

@@ -64,12 +64,12 @@ Allow = Annotated[
         "--allow",
         metavar="X",
         help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed or replaced on "
-        "purpose. `probable`: restore the version that is probably right: its size, time and number of rows match, "
-        "but another version is possible. `older_than_onboarding`: hide an unused file behind a delete marker, or "
-        "move it to the quarantine, although it is older than the first complete audit of its table. "
-        "`remove_reference`: if a file cannot be restored, remove it from the list of its table and accept the loss "
-        "of its rows. `abort_upload`: abort an old unfinished upload; this cannot be undone. `drop_partition`: "
-        "if a partition has no files, remove it from the catalog. `repoint_table`: point the "
+        "purpose. `probable`: restore the version that is probably right. Its size, time and number of rows match "
+        "the record of the lost file, but another version could be the right one. `older_than_onboarding`: also hide "
+        "unused files behind a delete marker, or move them to the quarantine, if they are older than the first "
+        "complete audit of their table. `remove_reference`: if a file cannot be restored, remove it from the list of "
+        "its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "
+        "undone. `drop_partition`: if a partition has no files, remove it from the catalog. `repoint_table`: point the "
         "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
     ),
 ]
@@ -93,7 +93,7 @@ def plan(
     """Write a plan of repairs for open discrepancies.
 
     The command changes nothing in the lake, with one exception: if an earlier `apply`, `undo` or `purge` was killed,
-    `plan` first finishes or reverses its steps. Apply the plan with `reconcile apply` within 24 hours.
+    `plan` first finishes or reverses the steps of that command. Apply the plan with `reconcile apply` within 24 hours.
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status

@@ -167,8 +167,9 @@ def check(
     """Answer whether tables may be used.
 
     The command reads only the results of earlier audits. A table is `ok` if its last audit is recent and judged the
-    files, and no discrepancy of severity --min-severity or higher is open or pending, except accepted ones. The exit
-    code is 1 if a table has open discrepancies that nobody accepted, else 3 if a table is `unknown`, and else 0.
+    files, and if no discrepancy of severity --min-severity or higher is open or pending. Accepted discrepancies do not
+    count. The exit code is 1 if a table has open discrepancies that nobody accepted, else 3 if a table is `unknown`,
+    and else 0.
     """
     from lakeaudit.commands import check as command
 
@@ -204,8 +205,9 @@ def explain(
 ) -> int:
     """Explain one file, folder or discrepancy.
 
-    The command prints the answers of storage and of the metadata stores, the findings of the last audit with their
-    reasons, and the next steps. With --deep it also reads the table's own records of its files, such as a Delta log.
+    The command prints what storage and the metadata stores have about the file, the findings of the last audit with
+    their reasons, and the next steps. With --deep it also reads the table's own records of its files, such as a Delta
+    log.
     """
     from lakeaudit.explain.explanation import explain_named
     from lakeaudit.explain.printed import as_json, as_text, verdict_line

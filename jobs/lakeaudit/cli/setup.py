@@ -66,7 +66,9 @@ def scan(
     save: Annotated[
         str | None,
         typer.Option(
-            "--save", metavar="FILE", help="Also write a lake file of the tables; it must not exist."
+            "--save",
+            metavar="FILE",
+            help="Also write a lake file of the tables to FILE, which must not exist yet.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -82,8 +84,8 @@ def scan(
             metavar="DOLLARS",
             min=0,
             max=1_000_000,
-            help="Storage price of a GiB for a month. The command calculates the cost of unneeded files with it. "
-            "Default on AWS: the list price of S3 Standard.",
+            help="Storage price of a GiB for a month. From this price, the command calculates what unneeded files "
+            "cost. Default on AWS: the list price of S3 Standard.",
         ),
     ] = None,
     max_requests: Annotated[
@@ -140,7 +142,7 @@ def policy(
         ),
     ],
     task: Annotated[
-        Literal["audit", "follow", "reconcile", "scan"],
+        Literal["audit", "follow", "guard", "reconcile", "scan"],
         typer.Option("--for", help="Task that needs the permissions."),
     ] = "audit",
     format: Annotated[  # noqa: A002 - the option's name

@@ -12,7 +12,7 @@ from lakeaudit.evidence.protocol import EvidenceGap, SourceInfo
 from lakeaudit.findings.unread_sources import UnreadSource
 from lakeaudit.formatting import in_utc
 from lakeaudit.keys import identify
-from lakeaudit.kinds import KINDS, rank
+from lakeaudit.kinds import KINDS, UNREADABLE, rank
 
 SAMPLES = 3
 LONGEST_CAUSE = 400
@@ -50,7 +50,8 @@ def sources_with_gaps(holes: Sequence[EvidenceGap]) -> frozenset[str]:
 def gap_text(gap: EvidenceGap, place: str) -> str:
     """Return the subject of a gap, or the place of its source, and the reason."""
     at = gap.subject or place
-    return gap.reason if gap.reason.startswith(at) else f"{at}: {gap.reason}"
+    names_it = gap.reason.startswith(at.rstrip("/"))
+    return gap.reason if names_it else f"{at}: {gap.reason}"
 
 
 def unread_sources(infos: Sequence[SourceInfo], gaps: Sequence[EvidenceGap]) -> dict[str, list[UnreadSource]]:
@@ -132,7 +133,7 @@ def _any_glob(globs: Sequence[str], text: str | None) -> bool:
 
 
 def _of_log(hole: EvidenceGap, table: Table) -> Finding:
-    kind = hole.kind if hole.kind in KINDS else "unreadable_evidence"
+    kind = hole.kind if hole.kind in KINDS else UNREADABLE
     place = identify(hole.subject) if hole.subject else None
     bucket, key = place or (table.location.bucket, table.location.prefix)
     return {
@@ -174,8 +175,8 @@ def _of_source(source: str, location: str, holes: Sequence[EvidenceGap], lake: L
     more = f" and {len(holes) - SAMPLES} more" if len(holes) > SAMPLES else ""
     return {
         "axis": "source",
-        "kind": "unreadable_evidence",
-        "severity": lake.severities.get("unreadable_evidence", KINDS["unreadable_evidence"].severity),
+        "kind": UNREADABLE,
+        "severity": lake.severities.get(UNREADABLE, KINDS[UNREADABLE].severity),
         "subject_type": "source",
         "subject": f"{source} {location}",
         "files": sum(hole.count for hole in holes),

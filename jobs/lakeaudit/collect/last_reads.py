@@ -25,6 +25,11 @@ class LastRead:
     at: datetime
     by: str | None
 
+    @property
+    def description(self) -> str:
+        """The read as a reason to keep the file."""
+        return f"it was read on {self.at:%Y-%m-%d %H:%M} by {self.by or 'somebody'}"
+
 
 def last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: pa.Table) -> dict[Key, LastRead]:
     """Return files (bucket, key) that were read within the `leftover_age` of the table around them.

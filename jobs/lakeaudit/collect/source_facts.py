@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from lakeaudit.evidence.protocol import Claims, Entries, SnapshotWindow, SourceI
 from lakeaudit.evidence.registry import formats, state_kinds
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.findings.coverage import Availability
+from lakeaudit.formatting import duration, second
+from lakeaudit.judged import OUTDATED
 from lakeaudit.keys import Location
 from lakeaudit.matching.pairs import NOBODY, SourceFacts
 from lakeaudit.matching.prefix_match import Places, label_around
@@ -111,8 +114,12 @@ def availability(
     tables: Sequence[TableFacts],
     metastores: Sequence[MetastoreSource],
     holed: Collection[str],
+    as_of: datetime,
 ) -> Availability:
-    """Return the evidence for these tables; `metastores` are those of the lake file, readable or not."""
+    """Return the evidence for these tables; `metastores` are those of the lake file, readable or not.
+
+    `as_of` is the time to which the ages of storage snapshots are measured.
+    """
     cuts = storage_cuts(sources.storage)
     decides = deciding_places(sources.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
@@ -132,6 +139,7 @@ def availability(
         ),
         gaps=_gaps_by_table(places, sources, holed),
         reasons={} if sources.storage else {"storage": "no storage source could be read"},
+        outdated=_outdated(places, decides, sources.storage, as_of),
         covered=[place.uri for place in sorted(decides)],
     )
 
@@ -195,11 +203,42 @@ def _cut_for(
     place: Location, decides: Mapping[Location, str], cuts: Mapping[str, SnapshotWindow]
 ) -> SnapshotWindow | None:
     """Return the window of the longest covered place around the table, else the oldest of those inside."""
+    return min(
+        (cuts[source] for source in _deciding_for(place, decides)), key=lambda cut: cut.start, default=None
+    )
+
+
+def _deciding_for(place: Location, decides: Mapping[Location, str]) -> list[str]:
+    """Return the source of the longest covered place around the table, else those of the places inside."""
     around = label_around(decides, place)
     if around is not None:
-        return cuts[around]
-    inside = [cuts[source] for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
-    return min(inside, key=lambda cut: cut.start, default=None)
+        return [around]
+    return [source for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
+
+
+def _outdated(
+    places: Mapping[str, Location],
+    decides: Mapping[Location, str],
+    storage: Iterable[Stored],
+    as_of: datetime,
+) -> dict[str, str]:
+    """Return by table why its storage snapshot is too old; one of several places is enough."""
+    old = {source.info.id: why for source in storage if (why := _too_old(source.info, as_of))}
+    if not old:
+        return {}
+    found = {name: [old[each] for each in _deciding_for(place, decides) if each in old]
+             for name, place in places.items()}  # fmt: skip
+    return {name: reasons[0] for name, reasons in found.items() if reasons}
+
+
+def _too_old(source: SourceInfo, as_of: datetime) -> str:
+    """Return in words that a snapshot is older than its source allows; empty: it is not. The text names no age."""
+    if source.cut is None or source.max_age is None or as_of - source.cut.start <= source.max_age:
+        return ""
+    limit = duration(source.max_age)
+    return (
+        f"{OUTDATED}: {source.location} has no snapshot after {second(source.cut.start)} (max_age: {limit})"
+    )
 
 
 def _meets(place: Location, scope: Sequence[Location]) -> bool:

@@ -1,20 +1,23 @@
 """Send the alerts that are due: for `lakeaudit alert`, and at the end of an audit."""
 
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from socket import gethostname
+from time import sleep
 from typing import TYPE_CHECKING
 
+from lakeaudit.advice.command_place import absolute_lake_file
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post
 from lakeaudit.alerts.dispatch import Round, round_of
 from lakeaudit.alerts.notice_rows import AlertContext
-from lakeaudit.commands.command_place import absolute_lake_file
+from lakeaudit.alerts.unrecorded import send_unrecorded
 from lakeaudit.config import Lake
-from lakeaudit.errors import AuditError, Busy
+from lakeaudit.errors import AuditError, Busy, CannotPublish
 from lakeaudit.formatting import number
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import LONGEST_BRIEF, ledger_lease_when_free
 from lakeaudit.results.read import PUBLISHED, Results
 from lakeaudit.results.summaries.last_judged import tables_with_lost_coverage
 from lakeaudit.results.summaries.scheduled_runs import without_live_audits
@@ -26,15 +29,27 @@ if TYPE_CHECKING:
     from lakeaudit.commands.alert_test import Delivery
 
 
-def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
-    """Send the due messages under the lease of the results: two rounds at once would send each message twice.
+def send(
+    lake: Lake,
+    lake_file: str,
+    clients: Clients,
+    now: datetime,
+    *,
+    patience: float = 0.0,
+    pause: Callable[[float], None] = sleep,
+) -> Round:
+    """Send the due messages under the ledger lease: two rounds at once would send each message twice.
+
+    With `patience`, wait up to so many seconds for the lease.
 
     Raises:
-        Busy: an audit or another round holds the lease, and sends the due messages at its end.
+        Busy: another round runs, or an audit publishes and sends the due messages afterwards.
         AuditError: the results cannot be read or written.
     """
     results = Results(lake.results, clients, lake.name)
-    with leased(lake.results, clients, "alert", SilentProgress()) as still_ours:
+    with ledger_lease_when_free(
+        lake.results, clients, "alert", SilentProgress(), pause=pause, longest=patience
+    ) as still_ours:
         sent = round_of(_context(lake, lake_file, results.leased_by(still_ours), clients, now))
     return replace(sent, failures=(*sent.failures, *_write_metrics(lake, results.again(), now)))
 
@@ -79,24 +94,46 @@ def verdict(sent: Round, lake: Lake) -> str:
 NO_RECEIVER = "no alert was sent: the lake file names no receiver; add `alerts` to it"
 
 
+@dataclass(frozen=True)
+class FailedRun:
+    """An audit that ended with an error: its id and the error."""
+
+    run_id: str
+    error: AuditError
+
+
 def after_audit(
-    lake: Lake, lake_file: str, clients: Clients, now: datetime, *, published: bool = True
+    lake: Lake,
+    lake_file: str,
+    clients: Clients,
+    now: datetime,
+    *,
+    published: bool = True,
+    failed: FailedRun | None = None,
+    pause: Callable[[float], None] = sleep,
 ) -> tuple[str, ...]:
     """Send the alerts of the audit that has just ended, and if it was published its lineage and the heartbeat.
 
-    A failure does not change the outcome of the audit: the next `lakeaudit alert` tries again.
+    A failure does not change the outcome of the audit: the next `lakeaudit alert` tries again. If the audit `failed`
+    because its results cannot be read or written, a message is sent without them.
 
     Returns:
         Warnings about messages that were not sent.
     """
+    unusable: AuditError | None = failed.error if failed and isinstance(failed.error, CannotPublish) else None
     try:
-        failures = send(lake, lake_file, clients, now).failures
+        # `follow` may hold the lease without a message to send, so that nobody else would send those of the audit
+        sent = send(lake, lake_file, clients, now, patience=LONGEST_BRIEF, pause=pause)
+        failures = sent.failures
     except Busy:
         failures = ()
     except AuditError as error:
-        failures = (str(error),)
+        failures, unusable = (str(error),), error
+    if failed and unusable:
+        context = _context(lake, lake_file, Results(lake.results, clients, lake.name), clients, now)
+        failures = (*failures, *send_unrecorded(context, failed.run_id, str(unusable)))
     unsent = tuple(f"alert not sent: {failure}" for failure in failures)
-    if not published:
+    if failed or not published:
         return unsent
     return (*unsent, *_send_lineage(lake, clients), *_send_heartbeat(lake, clients, now))
 

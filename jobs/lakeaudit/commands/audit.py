@@ -10,7 +10,7 @@ from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.option_values import time_option
 from lakeaudit.commands.status import CommandResult, StatusFile, failure
 from lakeaudit.config import Lake
-from lakeaudit.errors import CannotAudit
+from lakeaudit.errors import AuditError, CannotAudit, CannotPublish
 from lakeaudit.formatting import iso
 from lakeaudit.gates.second_process import Checker, check_here
 from lakeaudit.json_documents import AuditedAnswer, AuditSummary
@@ -78,8 +78,8 @@ def run(
         request.status.write(failed)
         if request.format == "json":
             print(json.dumps(failed), file=out)
-        if isinstance(error, CannotAudit):
-            _send_alerts(request, lake, clients, clock(), progress, published=False)
+        if isinstance(error, (CannotAudit, CannotPublish)):
+            _send_alerts(request, lake, clients, clock(), progress, error=error)
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     audited = lake.model_copy(update={"tables": outcome.tables})
@@ -156,15 +156,23 @@ def run_audit(
 
 
 def _send_alerts(
-    request: Request, lake: Lake, clients: Clients, now: datetime, progress: Progress, *, published: bool
+    request: Request,
+    lake: Lake,
+    clients: Clients,
+    now: datetime,
+    progress: Progress,
+    *,
+    published: bool = True,
+    error: AuditError | None = None,
 ) -> tuple[str, ...]:
     """Send alerts, lineage and heartbeat; return warnings about those that were not sent."""
     if not (lake.alerts or lake.heartbeat_url_env or lake.openlineage_url_env or lake.prometheus_textfile):
         return ()
-    from lakeaudit.commands.alert import after_audit
+    from lakeaudit.commands.alert import FailedRun, after_audit
 
+    failed = FailedRun(request.options.run_id or "", error) if error else None
     with progress.stage("alert"):
-        return after_audit(lake, request.lake_file, clients, now, published=published)
+        return after_audit(lake, request.lake_file, clients, now, published=published, failed=failed)
 
 
 def _print_result(

@@ -73,6 +73,7 @@ def _certificate_facts(lake: Lake, results: Results, now: datetime) -> Certifica
     unresolved = _unresolved(results, {*names, ""}, now)
     coverage = results.coverage(run["run_id"])
     lost = {row["table_name"] for row in results.states() if row["standing"] == "lost"}
+    states = _table_states(lake, results, run, coverage, now)
     exclusions = _exclusions(lake, now) | {"accepted": unresolved.accepted}
     return CertificateBasis(
         run=run,
@@ -81,7 +82,8 @@ def _certificate_facts(lake: Lake, results: Results, now: datetime) -> Certifica
         tables=names,
         exclusions=exclusions,
         lost_states=frozenset(lost & {*names}),
-        table_states=_table_states(lake, results, coverage, now),
+        table_states=states,
+        replaced_states=_replaced_states(results, run, states),
         open_severities=unresolved.severities,
         rules=rules_version(),
         lake_file=f"sha256:{lake.digest}",
@@ -97,27 +99,40 @@ def _has_live_checks(lake: Lake, run: Row) -> bool:
 
 
 def _table_states(
-    lake: Lake, results: Results, coverage: Sequence[Row], now: datetime
+    lake: Lake, results: Results, run: Row, coverage: Sequence[Row], now: datetime
 ) -> list[CertificateTable]:
-    """Return the newest state that was read of each table whose files were compared."""
+    """Return the state that a run read of each table whose files it compared."""
     names = sorted({row["table_name"] for row in coverage if row["axis"] == CONTENT and not is_expected(row)})
     states = {
         (row["table_name"], row["manifest_kind"]): row
-        for row in sorted(results.states(), key=lambda row: (row["as_of"], row["run_id"]))
-        if row["standing"] == READ
+        for row in results.states()
+        if row["standing"] == READ and row["run_id"] == run["run_id"]
     }
     places = {row["table_name"]: row["location"] for row in results.tables()}
     places |= {table.name: table.location.uri for table in lake.tables}
-    verified = current_watermarks(results, lake, now)
+    verified = _verified_through(lake, results, run, now)
     return [
         {
             "table": name,
             "location": places.get(name) or "",
             "states": [_state(row) for (table, _), row in sorted(states.items()) if table == name],
-            "verified_through": iso_or_null(verified[name]["verified_through"]) if name in verified else None,
+            "verified_through": iso_or_null(verified.get(name)),
         }
         for name in names
     ]
+
+
+def _verified_through(lake: Lake, results: Results, run: Row, now: datetime) -> dict[str, datetime]:
+    """Return by table the time up to which a run verified the commits; open discrepancies of today stop it."""
+    today = {name: row["verified_through"] for name, row in current_watermarks(results, lake, now).items()}
+    times = {row["table_name"]: row["verified_through"] for row in results.verified(run["run_id"])}
+    return {name: min(at, today[name]) for name, at in times.items() if at and today.get(name)}
+
+
+def _replaced_states(results: Results, run: Row, states: Sequence[CertificateTable]) -> frozenset[str]:
+    """Return the tables of whose states only those are stored that other runs read."""
+    others = {row["table_name"] for row in results.states() if row["run_id"] != run["run_id"]}
+    return frozenset(each["table"] for each in states if not each["states"]) & others
 
 
 def _state(row: Row) -> CertificateState:

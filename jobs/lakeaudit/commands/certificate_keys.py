@@ -39,22 +39,29 @@ def key_to_sign(path: str | None, environment: Mapping[str, str]) -> SigningKey 
     )
 
 
-def trusted_keys(names: Sequence[str]) -> dict[str, PublicKey]:
+def trusted_keys(names: Sequence[str], certificate: str = "") -> dict[str, PublicKey]:
     """Return by id the public keys of files, and of the files `*.pem` and `*.pub` in folders.
 
+    The file beside the `certificate` is not one of a folder's keys: anybody can store a key of their own there.
+
     Raises:
-        BadInput: a file is not a public key, or a folder has none.
+        BadInput: a name is empty, a file is not a public key, or a folder has none.
         CannotAudit: the package `cryptography` is not installed.
     """
-    keys = [public_key(read_key_file(path), str(path)) for name in names for path in _files(Path(name))]
+    beside = Path(f"{certificate}{BESIDE}").absolute()
+    keys = [public_key(read_key_file(path), str(path)) for name in names for path in _files(name, beside)]
     return {key.id: key for key in keys}
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _files(name: str, beside: Path) -> Iterator[Path]:
+    if not name:
+        raise BadInput("--key", "is empty", "name the PEM file of a key, or a folder of public keys")
+    path = Path(name)
     if not path.is_dir():
         yield path
         return
-    files = sorted(each for each in path.iterdir() if each.name.endswith(PUBLIC_SUFFIXES) and each.is_file())
+    found = (each for each in path.iterdir() if each.name.endswith(PUBLIC_SUFFIXES) and each.is_file())
+    files = sorted(each for each in found if each.absolute() != beside)
     if not files:
         raise BadInput(str(path), "has no file *.pem or *.pub", "name a folder of public keys, or one key")
     yield from files

@@ -107,7 +107,7 @@ def _java(env: Environment) -> Iterator[Check]:
     try:
         java = find_java(env)
     except CannotAudit as error:
-        what = f"{error.what}; only audits with up to about 2.7 GiB of evidence work without Java"
+        what = f"{error.what}; only `--spark`, spark-submit and the demo need Java"
         yield Check("Java", "note", what, error.hint)
     else:
         yield Check("Java", "ok", f"Java {java.version} from {java.origin}: {java.executable}")

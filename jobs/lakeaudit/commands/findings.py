@@ -122,9 +122,10 @@ class RowPrinter:
         text_output.finding(console, row, names[0] if alone else None)
         if names and not alone:
             self._files(console, row, names)
-        step = next_steps.way_back(row, self._results.clients.endpoint(row["bucket"] or ""))
+        at = self._results.clients.endpoint(row["bucket"] or "")
+        step = next_steps.way_back(row, at)
         if step is not None or row["kind"] not in self._advised_kinds:
-            text_output.next_step(console, row, self._results.clients.endpoint(row["bucket"] or ""))
+            text_output.next_step(console, row, at, self._lake_file)
         self._advised_kinds |= set() if step is not None else {row["kind"]}
 
     def _files(self, console: Console, row: Row, names: Sequence[str]) -> None:

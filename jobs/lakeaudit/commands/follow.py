@@ -1,35 +1,25 @@
 """Run `lakeaudit follow`: report losses of files within a minute, from the events of storage."""
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from threading import Event
 
-from lakeaudit.audit.collapsed_locations import as_stored
-from lakeaudit.collect.lifecycles import Lifecycles
 from lakeaudit.commands.alert import send
-from lakeaudit.commands.on_spark import spark_engine
+from lakeaudit.commands.follow_tables import TablesReader
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import AuditError, BadInput, Busy
-from lakeaudit.evidence.discovery import described
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.follow.loop import Follower, KnownTables
-from lakeaudit.follow.losses import Judge
-from lakeaudit.follow.needed_files import NeededFiles, unwatched
+from lakeaudit.follow.known_tables import KnownTables
+from lakeaudit.follow.loop import Follower
 from lakeaudit.follow.publish import Publisher
 from lakeaudit.follow.queue import EventQueue
-from lakeaudit.follow.table_places import TablePlaces
-from lakeaudit.formatting import count, number
-from lakeaudit.keys import digest
-from lakeaudit.runtime.cache import cache_dir
+from lakeaudit.formatting import number, number_of, visible
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, StageLog
@@ -44,8 +34,6 @@ AGAIN = 30.0
 """Seconds after which a request of the queue, or alerts that were not sent, are tried again."""
 MOST_FAILURES = 20
 """So many failed requests of the queue in a row end the process."""
-INDEX_AGE = 24 * 3600.0
-"""Seconds after which tables are discovered again, and the index is built again."""
 SHOWN = 20
 
 
@@ -87,7 +75,7 @@ def run(
         now = clock()
         return Context(engine, clients, now, now, live=True, rate=lake.settings.confirm.rate)
 
-    tables = _Tables(lake, clients, engine, context)
+    tables = TablesReader(lake, clients, engine, context)
     with EventQueue.open(lake.follow, clients) as queue, _signals(stop or Event()) as stopped:
         with progress.stage("read the tables") as log:
             known = tables.known_tables()
@@ -101,53 +89,6 @@ def run(
 
 
 @dataclass
-class _Tables:
-    """Reads the tables of a lake, and reads them again in the background."""
-
-    lake: Lake
-    clients: Clients
-    engine: InProcessEngine
-    context: Callable[[], Context]
-    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index"))
-    _next: "Future[KnownTables] | None" = None
-    _read_at: float = field(default_factory=time.monotonic)
-
-    def known_tables(self, *, fresh: bool = False) -> KnownTables:
-        """Return the tables with an index of their files."""
-        lake = self._described()
-        watched = frozenset(table.name for table in lake.tables) - unwatched(lake).keys()
-        folder = _state_folder(lake)
-        followed = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name in watched)})
-        with spark_engine(lake) as builder:
-            needed = NeededFiles.opened(followed, folder, self.context(), self.engine, builder, fresh=fresh)
-        judge = Judge(followed, self.engine, Lifecycles(self.clients))
-        return KnownTables(needed, judge, TablePlaces.of(lake.tables), watched)
-
-    def newer(self, needed: NeededFiles) -> KnownTables | None:
-        """Return newer tables once they are read; they are read in the background once a day, or when many changed."""
-        if self._next is not None and self._next.done():
-            read, self._next = self._next, None
-            self._read_at = time.monotonic()
-            return read.result()
-        if self._next is None and (needed.is_outgrown or time.monotonic() - self._read_at > INDEX_AGE):
-            self._next = self.pool.submit(self.known_tables, fresh=True)
-        return None
-
-    def _described(self) -> Lake:
-        lake = self.lake
-        if lake.finds_tables:
-            lake = described(lake, self.context()).lake
-        return as_stored(lake, self.clients)[0]
-
-
-def _state_folder(lake: Lake) -> Path:
-    """Return the folder of the index."""
-    if lake.follow is not None and lake.follow.state is not None:
-        return Path(lake.follow.state)
-    return cache_dir(os.environ) / "follow" / digest(lake.name, lake.results.uri)
-
-
-@dataclass
 class _Session:
     """One run of the process."""
 
@@ -157,20 +98,20 @@ class _Session:
     clock: Callable[[], datetime]
     follower: Follower
     queue: EventQueue
-    tables: _Tables
+    tables: TablesReader
     missing: int = 0
     failures: int = 0
     _alerted: int = 0
     _alert_at: float = 0.0
     """When alerts are due; an earlier process may have ended before it sent those of its losses."""
+    _named: set[tuple[str, str]] = field(default_factory=set)
     _line_at: float = field(default_factory=time.monotonic)
     _state_at: float = field(default_factory=time.monotonic)
 
     def run(self, stopped: Event, log: StageLog) -> None:
         """Follow until the end."""
         began = time.monotonic()
-        for name, why in unwatched(self.tables.lake).items():
-            log.say(f"losses of {name} are not reported: {why}", table=name)
+        self._name_unwatched(log)
         while not stopped.is_set():
             received = self._receive(stopped)
             self.follower.decide()
@@ -178,6 +119,7 @@ class _Session:
             self._send_alerts(log)
             if (newer := self._newer(log)) is not None:
                 self.follower.known = newer
+                self._name_unwatched(log)
             if self.request.once and received == 0 and not self.follower.undecided:
                 break
             if (
@@ -186,6 +128,15 @@ class _Session:
             ):
                 break
         self.queue.release(self.follower.open_messages())
+
+    def _name_unwatched(self, log: StageLog) -> None:
+        """Name the tables whose losses are not reported, each once, and count the others of a long list."""
+        new = [each for each in self.follower.known.unwatched.items() if each not in self._named]
+        for name, why in new[:SHOWN]:
+            log.say(f"losses of {visible(name)} are not reported: {why}", table=name)
+        if len(new) > SHOWN:
+            log.say(f"losses of {number(len(new) - SHOWN, 'other table')} are not reported")
+        self._named.update(new)
 
     def _receive(self, stopped: Event) -> int | None:
         """Return the number of received messages; None: the request failed, and is tried again later."""
@@ -208,6 +159,8 @@ class _Session:
         tally, now = self.follower.tally, time.monotonic()
         for line in tally.reported[:SHOWN]:
             log.say(line)
+        if len(tally.reported) > SHOWN:
+            log.say(f"{_losses(len(tally.reported) - SHOWN)} more")
         tally.reported.clear()
         if now - self._state_at >= STATE:
             self._state_at = now
@@ -285,7 +238,7 @@ class _Session:
 
 
 def _losses(many: int) -> str:
-    return f"{count(many)} {'loss' if many == 1 else 'losses'}"
+    return number_of(many, "loss", "losses")
 
 
 def _unread(messages: int) -> str:

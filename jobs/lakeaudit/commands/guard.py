@@ -1,13 +1,13 @@
 """Run `lakeaudit guard`: answer for each file of a delete list whether a table needs it."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-from lakeaudit.audit.collapsed_locations import as_stored
 from lakeaudit.commands.guard_output import (
     Request,
     Result,
@@ -19,25 +19,19 @@ from lakeaudit.commands.guard_output import (
 from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import CommandResult
 from lakeaudit.config import Lake
-from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import BadInput, CannotAudit, CannotPublish
-from lakeaudit.evidence.discovery import described
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard.answer import Question, answer
 from lakeaudit.guard.doubts import Doubt
+from lakeaudit.guard.known_lake import KnownLake, known_lake, with_history
 from lakeaudit.guard.lists.open_list import read_list
+from lakeaudit.guard.long_lists import held_list
 from lakeaudit.guard.storage_clock import clock_lead
 from lakeaudit.keys import Location
-from lakeaudit.ledger.last_states import last_states
-from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.results.read import Results
-from lakeaudit.results.summaries.lake_standing import lost_states
-from lakeaudit.runtime import duck
-from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
-from lakeaudit.schemas import LISTED
 
 
 def run(
@@ -53,26 +47,31 @@ def run(
     clients = clients_of(lake)
     if request.output is not None:
         _prepare_output(request.output, request.delete_list)
-    with spark_engine(lake, at_once=request.spark) as engine, task_connection("2GiB", threads=2) as con:
+    with (
+        spark_engine(lake, at_once=request.spark) as engine,
+        task_connection("2GiB", threads=2) as con,
+        ExitStack() as held,
+    ):
         batches, lines, form = read_list(
             request.delete_list, clients, form=request.form, bucket=request.bucket
         )
-        listed = duck.hold_batches(con, LISTED, batches)
+        of_list = held_list(con, batches, clients.names, singly=request.prints_all)
+        listed = held.enter_context(of_list)
         lead = clock_lead(clients, (*(table.location for table in lake.tables), lake.results), clock)
 
         def storage_clock() -> datetime:
             return clock() - lead
 
         now = storage_clock()
-        lake, clients, doubts = _known_lake(lake, engine, clients, now)
+        known = _with_history(known_lake(lake, Context(engine, clients, now, now, live=True)), now)
+        lake = known.lake
         relative_to = _locations(lake, request.tables)
-        context, more = _with_history(Context(engine, clients, now, now, live=True), lake, now)
-        question = Question(listed, relative_to, request.max_requests, (*doubts, *more))
+        question = Question(listed, relative_to, request.max_requests, known.doubts, known.left_out)
         answered = answer(
             lake,
             question,
             engine=engine,
-            context=context,
+            context=known.context,
             con=con,
             clock=storage_clock,
             progress=progress,
@@ -84,35 +83,14 @@ def run(
         return CommandResult(verdict_of(result), result.exit_code, warnings=warnings_of(result))
 
 
-def _known_lake(
-    lake: Lake, engine: AuditEngine, clients: Clients, now: datetime
-) -> tuple[Lake, Clients, tuple[Doubt, ...]]:
-    """Return the lake with its discovered tables at the locations of their keys, and doubts about the discovery."""
-    doubts: tuple[Doubt, ...] = ()
-    if lake.finds_tables:
-        found = described(lake, Context(engine, clients, now, now, live=True))
-        lake = found.lake
-        doubts = tuple(Doubt(lake.name, f"tables may be missing: {gap}") for gap in found.gaps)
-    return (*as_stored(lake, clients), doubts)
-
-
-def _with_history(context: Context, lake: Lake, now: datetime) -> tuple[Context, tuple[Doubt, ...]]:
-    """Return the context with the states that audits have read, and doubts about tables of which a state is lost."""
-    results = Results(lake.results, context.clients, lake.name)
+def _with_history(known: KnownLake, now: datetime) -> KnownLake:
+    """Add what audits have read, or a doubt if that cannot be read."""
+    lake = known.lake
     try:
-        audited = under_current_names(last_states(results, now, ""), lake.tables)
-        return replace(context, last_states=audited), tuple(_lost_states(results, lake))
+        return with_history(known, Results(lake.results, known.context.clients, lake.name), now)
     except CannotAudit as error:
-        return context, (Doubt(lake.name, f"the results of audits cannot be read: {error}"),)
-
-
-def _lost_states(results: Results, lake: Lake) -> Iterator[Doubt]:
-    """Yield the tables of which audits miss a state or metadata: files may belong to what is lost."""
-    places = {table.name: table.location for table in lake.tables}
-    for name, kind in lost_states(results).items():
-        if name in places:
-            why = f"an audit reported {kind}, and that is not resolved: files may belong to what is lost"
-            yield Doubt(name, why, places[name])
+        why = f"the results of audits cannot be read: {error}"
+        return replace(known, doubts=(*known.doubts, Doubt(lake.name, why)))
 
 
 def _prepare_output(path: Path, delete_list: str) -> None:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
-from lakeaudit.commands.status import replace_file, replacing
 from lakeaudit.config import Lake
 from lakeaudit.errors import CannotPublish
 from lakeaudit.formatting import (
@@ -22,18 +21,19 @@ from lakeaudit.formatting import (
     visible,
     without_signatures,
 )
-from lakeaudit.guard.answer import GuardAnswers
+from lakeaudit.guard.answer import SHOWN_OF_LONG, GuardAnswers
 from lakeaudit.json_documents import GuardedFile, GuardSummary, SafeList
 from lakeaudit.keys import uri_of
 from lakeaudit.rules.guard_rules import FREE, NEEDED, STATUSES, UNKNOWN
 from lakeaudit.runtime.connections.request_limit import MAX_GUARD_REQUESTS
 from lakeaudit.runtime.duck import DuckError
+from lakeaudit.runtime.whole_files import replace_file, replacing
 
 FORMAT = 1
 SHOWN = 10
 """Files of each status that the text names."""
 MINUTE = timedelta(minutes=1)
-IN_JSON = 1000
+IN_JSON = SHOWN_OF_LONG
 """Files that are not free that the JSON document names."""
 
 
@@ -59,6 +59,11 @@ class Request:
     format: str = "text"
     max_requests: int = MAX_GUARD_REQUESTS
     spark: bool = False
+
+    @property
+    def prints_all(self) -> bool:
+        """Return whether the output names each file of the list."""
+        return self.format in ("jsonl", "csv")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from lakeaudit.permissions.event_setup import EventSetup
 from lakeaudit.permissions.lakes import (
     audit_grants,
     follow_grants,
+    guard_grants,
     reconcile_grants,
     scan_grants,
     scan_grants_at,
@@ -33,7 +34,13 @@ LIMITS = (
     "files outside of their table's location (shallow clones, absolute paths, moved partitions) are not covered",
 )
 """The limits of IAM, and the facts that a lake file lacks."""
-_GRANTS = {"audit": audit_grants, "follow": follow_grants, "reconcile": reconcile_grants, "scan": scan_grants}
+_GRANTS = {
+    "audit": audit_grants,
+    "follow": follow_grants,
+    "guard": guard_grants,
+    "reconcile": reconcile_grants,
+    "scan": scan_grants,
+}
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ no request about single files, and nothing of the lake or of its results changes
 import tempfile
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lakeaudit.certificate.comparison import compare_tallies, gone_evidence, other_evidence
 from lakeaudit.certificate.rules_version import rules_version
-from lakeaudit.certificate.verification import UNKNOWN, Check
+from lakeaudit.certificate.verification import BAD, UNKNOWN, Check
 from lakeaudit.commands.audit import run_audit
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError
@@ -21,6 +22,9 @@ from lakeaudit.results.read import Results
 from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.scratch import scratch_root
+
+if TYPE_CHECKING:
+    from lakeaudit.audit.plan import Options
 
 RUN_ID = "replay"
 
@@ -36,17 +40,31 @@ def replayed(lake: Lake, stated: Certificate, progress: Progress) -> list[Check]
         return gone
     with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as folder:
         try:
-            return _audited_again(lake, stated, progress, Location.parse(folder))
+            options = _options(stated)
+        except (ValueError, OverflowError):
+            return [Check(BAD, "statement: a time in it is not a time")]
+        try:
+            return _audited_again(lake, stated, options, progress, Location.parse(folder))
         except AuditError as error:
             return [Check(UNKNOWN, f"replay: the evidence cannot be audited again: {error}")]
 
 
-def _audited_again(lake: Lake, stated: Certificate, progress: Progress, place: Location) -> list[Check]:
+def _options(stated: Certificate) -> "Options":
+    """Return the options of the audit that reads the evidence again.
+
+    Raises:
+        ValueError, OverflowError: the certificate has a text that is not a time of a calendar.
+    """
     from lakeaudit.audit.plan import Options
 
-    as_of = _time(stated["as_of"])
+    _time(stated["started_at"] or stated["as_of"])
+    return Options(as_of=_time(stated["as_of"]), run_id=RUN_ID, snapshots=_snapshots(stated))
+
+
+def _audited_again(
+    lake: Lake, stated: Certificate, options: "Options", progress: Progress, place: Location
+) -> list[Check]:
     started = _time(stated["started_at"] or stated["as_of"])
-    options = Options(as_of=as_of, run_id=RUN_ID, snapshots=_snapshots(stated))
     elsewhere = lake.model_copy(
         update={"results": place, "other_results": (lake.results,), "gates_required": False}
     )

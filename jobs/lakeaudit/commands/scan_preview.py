@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakeaudit.audit.preview import Preview
-from lakeaudit.formatting import count, number, size, visible
+from lakeaudit.formatting import number, size, visible
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.report import summary
 from lakeaudit.results import recovery
 from lakeaudit.runtime.connections.request_budget import RequestBudget
@@ -31,10 +32,10 @@ def show_tables(log: StageLog, totals: Sequence[Row]) -> None:
 
 
 def _losses(rows: Sequence[Row]) -> str:
-    """Return `2 dropped, 20 rows, 4.9 KiB; recoverable: 1 of 2; s3://lake/orders/a.parquet`."""
+    """Return `2 files dropped, 20 rows, 4.9 KiB; recoverable: 1 of 2; s3://lake/orders/a.parquet`."""
     kinds = summary.by_kind(rows)
     stake = summary.Stake.of([row for row in rows if row["severity"] == kinds[0].worst])
-    parts = [f"{count(kind.stake.findings)} {kind.name}" for kind in kinds]
+    parts = [counted_kind(kind.name, kind.stake.findings, kind.stake.files.known) for kind in kinds]
     parts += [number(stake.rows.known, "row")] if stake.rows.known else []
     parts += [size(stake.bytes.known)] if stake.bytes.known else []
     first = next(row["subject"] for row in rows if row["kind"] == kinds[0].name)

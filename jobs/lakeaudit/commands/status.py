@@ -2,8 +2,6 @@
 
 import json
 import mimetypes
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 from lakeaudit.runtime.interrupt import was_interrupted, was_terminated
+from lakeaudit.runtime.whole_files import replace_file
 
 
 @dataclass(frozen=True)
@@ -117,23 +116,3 @@ def write_whole(name: str, content: bytes, clients: Clients, about: str) -> None
         raise CannotPublish(about, what, "name a file in a writable folder") from error
     except (ClientError, BotoCoreError) as error:
         raise CannotPublish(about, *explain(error)) from error
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file in one step, so that no reader sees a part of it."""
-    with replacing(path) as copy:
-        copy.write_bytes(content)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a file beside `path`, which replaces it in one step if the block succeeds."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        yield Path(name)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

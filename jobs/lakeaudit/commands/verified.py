@@ -14,6 +14,7 @@ from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.formatting import iso, iso_or_null, number, second, visible
 from lakeaudit.json_documents import VerifiedAnswer, VerifiedSummary, VerifiedTable
 from lakeaudit.results.read import Results, Row
+from lakeaudit.results.summaries.discovered_tables import present_tables
 from lakeaudit.results.summaries.table_answers import UNKNOWN
 from lakeaudit.results.summaries.verified_tables import CLOCK_STEP, current_watermarks
 from lakeaudit.results.watermark import stopped_by
@@ -76,11 +77,12 @@ def verified(
         BadInput: a pattern is not valid.
     """
     try:
-        rows = current_watermarks(results, lake, now, named=True)
+        present = present_tables(results, now, now + CLOCK_STEP) if lake.finds_tables else set()
+        rows = current_watermarks(results, lake, now, present, named=True)
     except CannotAudit as error:
         return [Verified(pattern, UNKNOWN, str(error)) for pattern in patterns or (lake.name,)]
     names = {name: table.name for table in lake.tables for name in (table.name, *table.also)}
-    names |= {name: name for name in _discovered(lake, rows, now) if name not in names}
+    names |= {name: name for name in (*_discovered(lake, rows, now), *sorted(present)) if name not in names}
     if not patterns:
         return [_answer(name, rows.get(name), through) for name in sorted({*names.values()})]
     found = {pattern: _matching(pattern, names) for pattern in dict.fromkeys(patterns)}
@@ -92,7 +94,7 @@ def verified(
 
 
 def _discovered(lake: Lake, rows: Mapping[str, Row], now: datetime) -> list[str]:
-    """Return the tables of the last audits, if audits discover tables; others have left the lake."""
+    """Return the tables of the last audits, if audits discover tables."""
     newest = max((row["as_of"] for row in rows.values() if row["as_of"] <= now + CLOCK_STEP), default=now)
     return [name for name, row in rows.items() if row["as_of"] >= newest - lake.overdue and lake.finds_tables]
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from lakeaudit.certificate.envelope import MalformedError, envelope_of, parse_json
+from lakeaudit.certificate.envelope import (
+    MOST_UNTRUSTED,
+    Envelope,
+    MalformedError,
+    TooLargeError,
+    read_document,
+)
 from lakeaudit.certificate.rules_version import rules_version
 from lakeaudit.certificate.signing_keys import PublicKey, public_key, require_cryptography
 from lakeaudit.certificate.verification import (
@@ -28,6 +34,11 @@ from lakeaudit.runtime.connections.aws import Clients
 
 LARGEST = 256 << 20
 """Bytes of the largest certificate that is read: that of a lake of 100,000 tables has half as many."""
+
+_TOO_LARGE = Check(
+    UNKNOWN,
+    f"certificate: has more than {MOST_UNTRUSTED:,} bytes, which are read only if a trusted key signed them",
+)
 
 
 @dataclass(frozen=True)
@@ -58,24 +69,32 @@ def verify(name: str, trusted: Mapping[str, PublicKey], clients: Clients) -> Ver
 
 
 def verify_content(content: bytes, keys: Callable[[], Keys]) -> Verified:
-    """Check the content of a certificate; a statement is read only if no signature is bad.
+    """Check the content of a certificate; a statement is parsed only after its signatures, and if none is bad.
+
+    JSON that no trusted key has signed is parsed only up to `MOST_UNTRUSTED` bytes.
 
     Raises:
         CannotAudit: it is signed, and the package `cryptography` is not installed.
     """
     try:
-        stated = parse_json(content)
-        if not isinstance(stated, dict) or "payloadType" not in stated:
-            found, checks = check_unsigned(stated)
+        envelope = read_document(content)
+        if not isinstance(envelope, Envelope):
+            found, checks = check_unsigned(envelope)
             return Verified((*checks, *_rules(found)), found)
-        envelope = envelope_of(stated, content)
     except MalformedError as error:
         return Verified((Check(BAD, f"certificate: {error}"),))
+    except TooLargeError:
+        return Verified((_TOO_LARGE,))
     require_cryptography()
-    signatures = check_signatures(envelope, keys())
+    known = keys()
+    signatures = check_signatures(envelope, known)
     if is_bad(signatures):
         return Verified(tuple(signatures))
-    found, checks = check_statement(envelope.payload)
+    is_trusted = bool(known.trusted) and all(each.answer == GOOD for each in signatures)
+    try:
+        found, checks = check_statement(envelope.payload, trusted=is_trusted)
+    except TooLargeError:
+        return Verified((*signatures, _TOO_LARGE))
     return Verified((*signatures, *checks, *_rules(found)), found)
 
 

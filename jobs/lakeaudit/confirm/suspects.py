@@ -113,7 +113,7 @@ _CUTS = pa.schema([("judged_table", pa.string()), ("axis", pa.string()), ("cut_a
 
 
 def _cuts_of_axes(evidence: Evidence) -> pa.Table:
-    able = availability(evidence.observed.sources, evidence.facts_in_scope, (), ())
+    able = availability(evidence.observed.sources, evidence.facts_in_scope, (), (), evidence.stamp.as_of)
     places = [(fact.table.name, axis) for fact in evidence.facts_in_scope for axis in LIVE_AXES]
     return duck.small(_CUTS, [(*place, plain_time(evidence_at(*place, able))) for place in places])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from lakeaudit.advice.command_place import place_of_commands
 from lakeaudit.dashboard import markup, widgets
 from lakeaudit.dashboard.pages import file_page, lake_page, lakes_page, plans_page, runs_page, table_page
 from lakeaudit.dashboard.served_lakes import ServedLake, is_several, served_lakes
@@ -74,6 +75,15 @@ def _show(show: Callable[[PageSession], None], lake_file: str) -> None:
             )
             return
         show(session)
+        _place(session)
+
+
+def _place(session: PageSession) -> None:
+    """Show where the results are, and where the page's commands can be run."""
+    place = widgets.literal(session.results.place.uri)
+    st.caption(f"Results of {widgets.literal(session.lake.name)}: {place}.")
+    if sentence := place_of_commands(session.lake_file):
+        widgets.plain(sentence)
 
 
 def _show_all(places: Sequence[str]) -> None:
@@ -111,7 +121,9 @@ def _show_one(page: str, places: Sequence[str]) -> None:
             st.query_params["lake"] = chosen.name
         if page != "lake":
             st.caption(f"Lake {widgets.literal(chosen.name)}")
-        PAGES[page][1](page_session(chosen.lake_file, datetime.now(UTC)))
+        session = page_session(chosen.lake_file, datetime.now(UTC))
+        PAGES[page][1](session)
+        _place(session)
 
 
 def rehearse(places: Sequence[str]) -> None:

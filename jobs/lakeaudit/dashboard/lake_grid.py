@@ -47,7 +47,9 @@ def _visible_tables(address: widgets.Address, tables: Sequence[Health]) -> Seque
     loud = [health for health in tables if health.level != "fine"]
     if not loud or len(loud) == len(tables):
         return tables
-    return tables if address.flag("tables", "all", f"Show all {count(len(tables))} tables") else loud
+    return (
+        tables if address.flag("tables", "all", f"Show all {count(levels(tables).total())} tables") else loud
+    )
 
 
 def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
@@ -78,10 +80,10 @@ def _row(
     return {
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
+        "since": ledger.since,  # a phone shows the first columns only
         "open": _chips(ledger.by_severity("open")),
         "until": ledger.recovery.until,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
-        "since": ledger.since,
         "30 days": [*trend.serious(health.table)] if ledger.number("open") else None,
         "owner": _owner(owners, health.table),
         "judged": _judged(health),

@@ -81,7 +81,9 @@ _AREAS = "\n".join(
     )
     for name, colour in colours.items()
 )  # fmt: skip
-STYLE = f"<style>{_OWN}{_INKS}\n{_AREAS}\n{_NUMBERS}\n{_PHONE}\n</style>"
+_ALARM = f":is(.runs, .legend) .alarm {{ background: {palette.COLOURS['error']}; }}"
+"""A night with lost coverage or a failed gate is an alarm of severity error."""
+STYLE = f"<style>{_OWN}{_INKS}\n{_AREAS}\n{_ALARM}\n{_NUMBERS}\n{_PHONE}\n</style>"
 
 
 def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:
@@ -117,19 +119,27 @@ def _line(severity: str, days: Numbers, dates: Sequence[date]) -> str:
     return f'{top}{line}<span class="ends" aria-hidden="true">{ends}</span>'
 
 
-def ticks(runs: Sequence[Row], lake: Mapping[str, str]) -> str:
+def ticks(runs: Sequence[Row], lake: Mapping[str, str], alarms: Mapping[str, str]) -> str:
     """Return a mark for each run in the colour of its status, and a legend; run ids are percent-encoded.
 
-    `lake` is the parameter that names the lake in addresses; empty at a dashboard of one lake.
+    `lake` is the parameter that names the lake in addresses; empty at a dashboard of one lake. `alarms` are from
+    `audit_health.alarms`: such a run has a mark of its own.
     """
-    drawn = "".join(_tick(run, lake) for run in runs)
+    drawn = "".join(_tick(run, lake, alarms.get(run["run_id"], "")) for run in runs)
     numbers = Counter(run["status"] for run in runs)
     words = "".join(
         f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(numbers[status])} {status}</span>'
         for status in _STATUSES
         if numbers[status]
     )
+    if alarmed := sum(run["run_id"] in alarms for run in runs):
+        words += f'<span><i class="alarm"></i>! {count(alarmed)} with lost coverage or a failed gate</span>'
     return f'<div class="runs">{drawn}</div><div class="legend">{words}</div>'
+
+
+def full_bar(severity: str) -> str:
+    """Return a bar in the colour of a severity, for a source that is older than its limit."""
+    return f'<div style="height: 8px; border-radius: 4px; background: {palette.COLOURS[severity]}"></div>'
 
 
 _STATUSES = tuple(palette.STATUS_COLOURS)
@@ -139,11 +149,13 @@ _MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if stat
 """Complete runs have no mark."""
 
 
-def _tick(run: Row, lake: Mapping[str, str]) -> str:
+def _tick(run: Row, lake: Mapping[str, str], alarm: str) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
-    label = f"{status}, as of {second(run['as_of'])}"
+    label = f"{status}, as of {second(run['as_of'])}{f': {alarm}' if alarm else ''}"
     address = relative_address("runs", {**lake, "run": run["run_id"]})
-    return f'<a class="{status}" href="{address}" title="{label}" aria-label="{label}">{_MARKS.get(status, "")}</a>'
+    is_worse = bool(alarm) and status in ("complete", "partial")
+    look, mark = (f"{status} alarm", "!") if is_worse else (status, _MARKS.get(status, ""))
+    return f'<a class="{look}" href="{address}" title="{label}" aria-label="{label}">{mark}</a>'
 
 
 def days(trend: OpenByDay, tables: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -35,16 +36,16 @@ def _chart(moved: Sequence[Moved]) -> alt.LayerChart | alt.FacetChart:
         [_row(each) for each in moved if each.movement == BACK and each.through],
         columns=["at", "through", "text"],
     )
-    form = "%Y-%m-%d" if moved[-1].at - moved[0].at >= timedelta(days=4) else "%m-%d %H:%M"
+    commits = [each.through for each in moved if each.through]
     at = alt.X(
         "at:T",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(title="audit (UTC)", labelOverlap=True, tickCount=8, format=form),
+        axis=alt.Axis(title="audit (UTC)", tickCount=6, **_labels([each.at for each in moved])),
     )
     through = alt.Y(
         "through:T",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(title="verified through", labelOverlap=True, tickCount=5, format=form),
+        axis=alt.Axis(title="verified through", tickCount=4, **_labels(commits)),
     )
     line = alt.Chart(rows).mark_line(
         interpolate="step-after", color=palette.COLOURS["fine"], invalid="break-paths-show-domains"
@@ -55,6 +56,20 @@ def _chart(moved: Sequence[Moved]) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(
         *(each.encode(x=at, y=through, tooltip=["text:N"]) for each in (line, marks))
     ).properties(height=_HEIGHT)
+
+
+def _labels(times: Sequence[datetime]) -> dict[str, Any]:
+    """Return the format of an axis: as exact as its span needs, so that no two ticks have the same label."""
+    span = max(times) - min(times)
+    form = next((form for least, form in _FORMS if span >= least), "%H:%M:%S")
+    return {"format": form, "labelOverlap": "greedy", "labelFontSize": 12, "labelSeparation": 12}
+
+
+_FORMS = (
+    (timedelta(days=4), "%Y-%m-%d"),
+    (timedelta(hours=4), "%m-%d %H:%M"),
+    (timedelta(minutes=10), "%H:%M"),
+)
 
 
 def _row(each: Moved) -> tuple[str, str | None, str]:

@@ -4,8 +4,8 @@ Rows travel as chunks: batches of one kind in Arrow's format. A kind is routed b
 all rows that are joined come to the same share.
 """
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -41,6 +41,7 @@ ROUTES: Mapping[str, str] = {
     "children": "hash(bucket, parent) >> 32",
     "siblings": "hash(bucket, parent) >> 32",
     "traces": BUCKET,
+    "listed_hashes": BUCKET,
     "contents": "content >> 32",
     "folder_files": "hash(bucket, folder) >> 32",
 }
@@ -96,6 +97,14 @@ KEPT = Reading(memory=8)
 """Rows that are buffered and not judged."""
 FINGERPRINTS = Reading(memory=1.5)
 """Rows of the prefilter, which are dropped before other rows are read in full."""
+
+BYTES_A_SHARE = 64 << 20
+"""Bytes of evidence, as stored, whose rows make one share: about a million rows, which fit a worker of 1 GiB."""
+
+
+def shares_of(weight: int, reading: Reading, parallelism: int) -> int:
+    """Return the number of shares of so many bytes of evidence; at least one for each task that runs at a time."""
+    return max(parallelism, int(weight * reading.left) // BYTES_A_SHARE)
 
 
 @dataclass(frozen=True)
@@ -192,6 +201,20 @@ def read_guarded(part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[
 
 FAULTS = "faults"
 """The kind of NOTE rows for parts that failed with an error that their readers do not handle."""
+
+
+def kind_of_answer(kind: str) -> str:
+    """Return the kind under which an answer is returned."""
+    return "notes" if kind == FAULTS else kind
+
+
+def rows_by_kind(chunks: Iterable[Chunk]) -> dict[str, pa.Table]:
+    """Return all rows except answers."""
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for chunk in chunks:
+        if chunk.share >= 0:
+            held[chunk.kind].append(chunk.batch)
+    return {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
 
 
 def _selected(

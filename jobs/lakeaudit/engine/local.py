@@ -4,7 +4,7 @@ An audit is one chain: parts are read, their rows are routed by hash, and each s
 keys. The engine for a cluster is `engine.spark`; both split rows with `engine.chunks`.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +13,17 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded, read_kept, run_stage
+from lakeaudit.engine.chunks import (
+    FAULTS,
+    WHOLE,
+    Chunk,
+    Reading,
+    kind_of_answer,
+    read_guarded,
+    read_kept,
+    rows_by_kind,
+    run_stage,
+)
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import BufferedRows, Engine, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
@@ -150,7 +160,7 @@ class InProcessEngine:
 
     def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Run a stage on all chunks except answers."""
-        tables = _rows_by_kind(chunks)
+        tables = rows_by_kind(chunks)
         with task_connection("4GiB", self.parallelism) as con:
             return list(run_stage(con, stage, tables, 1))
 
@@ -173,18 +183,9 @@ class InProcessEngine:
 
 def _compact(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the rows of each kind as one batch: DuckDB's batches have room for half as many rows again."""
-    whole = {kind: table.combine_chunks() for kind, table in _rows_by_kind(chunks).items()}
+    whole = {kind: table.combine_chunks() for kind, table in rows_by_kind(chunks).items()}
     rows = [Chunk(0, kind, batch) for kind, table in whole.items() for batch in table.to_batches()]
     return [*rows, *(chunk for chunk in chunks if chunk.share < 0)]
-
-
-def _rows_by_kind(chunks: Iterable[Chunk]) -> dict[str, pa.Table]:
-    """Return all rows except answers."""
-    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    for chunk in chunks:
-        if chunk.share >= 0:
-            held[chunk.kind].append(chunk.batch)
-    return {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
 
 
 def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:
@@ -221,7 +222,7 @@ def require_sound(faults: Iterable[Mapping[str, Any]]) -> None:
 def _answers_in(chunks: Sequence[Chunk]) -> Answers:
     for chunk in chunks:
         if chunk.share < 0:
-            yield "notes" if chunk.kind == FAULTS else chunk.kind, chunk.batch
+            yield kind_of_answer(chunk.kind), chunk.batch
 
 
 def heaviest_first(parts: Sequence[Part]) -> list[Part]:

@@ -1,6 +1,6 @@
 """Run parts and stages as jobs of Spark; the module that knows Spark's data frames.
 
-Spark sees few rows: its rows are chunks, see `spark_chunks`.
+Spark sees few rows: its rows are chunks, see `encoded_chunks`.
 """
 
 from collections import Counter
@@ -14,10 +14,8 @@ from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, read_kept
-from lakeaudit.engine.exchange import by_share
-from lakeaudit.engine.local import Answers, LocalBufferedRows, heaviest_first, require_sound
-from lakeaudit.engine.spark_chunks import (
+from lakeaudit.engine.chunks import FAULTS, WHOLE, Chunk, Reading, kind_of_answer, read_kept, shares_of
+from lakeaudit.engine.encoded_chunks import (
     CHUNK,
     decoded,
     gather,
@@ -25,6 +23,8 @@ from lakeaudit.engine.spark_chunks import (
     route_again,
     run_stage_in_task,
 )
+from lakeaudit.engine.exchange import by_share
+from lakeaudit.engine.local import Answers, LocalBufferedRows, heaviest_first, require_sound
 from lakeaudit.evidence.protocol import BufferedRows, Part, Project, Stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Work
@@ -32,8 +32,6 @@ from lakeaudit.runtime.progress import Work
 T = TypeVar("T")
 R = TypeVar("R")
 
-BYTES_A_SHARE = 64 << 20
-"""Bytes of evidence, as stored, whose rows make one share: about a million rows, which fit a worker of 1 GiB."""
 SMALL = 256 << 10
 """Answers up to this size are collected together; larger ones one task after the other."""
 TASKS_A_CORE = 3
@@ -149,7 +147,7 @@ class SparkJobs:
         kept = [each for each in rows if isinstance(each, SparkBufferedRows)]
         here = [each for each in rows if isinstance(each, LocalBufferedRows)]
         weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
-        shares = max(self.parallelism, int(weight * reading.left) // BYTES_A_SHARE)
+        shares = shares_of(weight, reading, self.parallelism)
         frames = [self._parts(parts).mapInArrow(partial(read_parts, shares, reading), CHUNK)] if parts else []
         frames += [self._chunks(each.chunks, shares, reading) for each in here if each.chunks]
         frames += [
@@ -170,10 +168,10 @@ class SparkJobs:
         more = False
         for row in chunks.select("kind", F.when(small, F.col("payload")).alias("payload")).collect():
             more |= row["payload"] is None
-            yield from ((_answer(row["kind"]), batch) for batch in decoded(row["payload"] or b""))
+            yield from ((kind_of_answer(row["kind"]), batch) for batch in decoded(row["payload"] or b""))
         if more:
             for row in chunks.filter(~small).toLocalIterator():
-                yield from ((_answer(row["kind"]), batch) for batch in decoded(row["payload"]))
+                yield from ((kind_of_answer(row["kind"]), batch) for batch in decoded(row["payload"]))
 
     def _chunks(self, chunks: Sequence[Chunk], shares: int, reading: Reading) -> DataFrame:
         """Split rows that this process has read by share."""
@@ -204,8 +202,3 @@ def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
         piles[lightest].append(part)
         weights[lightest] += max(part.weight, 1)
     return piles
-
-
-def _answer(kind: str) -> str:
-    """Return the kind under which an answer is returned."""
-    return "notes" if kind == FAULTS else kind

@@ -34,7 +34,8 @@ class Described:
     """A lake whose inventories and tables are all known.
 
     `gaps` are reasons why tables may have been missed; without gaps, a table that was not found does not exist any
-    more. `infos` and `holes` are those of the catalogs that were read; the audit reads inventories again.
+    more. `infos` and `holes` are those of the catalogs that were read; the audit reads inventories again. `left_out`
+    are tables in inventories that `exclude` or `formats` of `discover` leave out, if they were requested.
     """
 
     lake: Lake
@@ -42,21 +43,47 @@ class Described:
     gaps: tuple[str, ...] = ()
     infos: tuple[SourceInfo, ...] = ()
     holes: tuple[EvidenceGap, ...] = ()
+    left_out: tuple[Table, ...] = ()
 
 
-def described(lake: Lake, ctx: Context) -> Described:
-    """Return the lake with every inventory that `expand` describes and every table that `discover` describes."""
+def described(lake: Lake, ctx: Context, *, everything: bool = False) -> Described:
+    """Return the lake with every inventory that `expand` describes and every table that `discover` describes.
+
+    `everything`: also return the tables that `discover` leaves out.
+    """
     lake, warnings = expanded(lake, ctx.clients)
     in_catalogs = find_tables(lake, ctx.clients)
     lake = with_tables(lake, in_catalogs)
     warnings, gaps = (*warnings, *in_catalogs.warnings), tuple(in_catalogs.gaps)
+    left_out: list[Table] = []
     if lake.discoveries:
-        lake, roots, missed = table_roots(lake, ctx)
+        selecting = lake.discoveries
+        lake, roots, missed = table_roots(selecting_all(lake) if everything else lake, ctx)
+        every = tables_at(lake, roots)[0] if everything else []
+        lake = _selecting_as(lake, selecting)
         tables, doubts = tables_at(lake, roots)
+        left_out = [each for each in every if each.location not in {table.location for table in tables}]
         lake = lake.model_copy(update={"tables": (*lake.tables, *tables)})
         warnings, gaps = (*warnings, *doubts), (*gaps, *missed)
     told = (*warnings, *(f"tables may be missed: {gap}" for gap in gaps))
-    return Described(lake, told, gaps, tuple(in_catalogs.infos.values()), tuple(in_catalogs.holes))
+    infos, holes = tuple(in_catalogs.infos.values()), tuple(in_catalogs.holes)
+    return Described(lake, told, gaps, infos, holes, tuple(left_out))
+
+
+def selecting_all(lake: Lake) -> Lake:
+    """Return the lake with discoveries that leave no table out."""
+    everything = {"exclude": (), "formats": tuple(registry.formats())}
+    wide = tuple(each.model_copy(update=everything) for each in lake.discoveries)
+    return lake.model_copy(update={"discoveries": wide})
+
+
+def _selecting_as(lake: Lake, discoveries: Sequence[Discovery]) -> Lake:
+    """Return the lake with discoveries that select the tables that these select."""
+    selected = tuple(
+        each.model_copy(update={"exclude": by.exclude, "formats": by.formats})
+        for each, by in zip(lake.discoveries, discoveries, strict=True)
+    )
+    return lake.model_copy(update={"discoveries": selected})
 
 
 def with_tables(lake: Lake, found: DiscoveredTables) -> Lake:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -32,6 +31,7 @@ from lakeaudit.runtime.connections.azure import folders_of, list_blobs, open_blo
 from lakeaudit.runtime.connections.quick_reads import quick_read
 from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
 from lakeaudit.runtime.scratch import scratch_root
+from lakeaudit.runtime.whole_files import replace_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -303,9 +303,7 @@ def put_bytes(clients: Clients, place: Location, content: bytes) -> None:
         return
     path = Path(place.spark_path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    new.write_bytes(content)
-    new.replace(path)
+    replace_file(path, content)
 
 
 def remove_file(clients: Clients, place: Location) -> None:

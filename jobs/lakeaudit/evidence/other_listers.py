@@ -135,8 +135,8 @@ def by_tables(
     table: Table, others: Sequence[CatalogTable], known: Collection[Table], store: CatalogSource
 ) -> list[Table]:
     """Return the tables of a catalog whose files may lie in a table's folder, and that the lake file does not name."""
-    meeting = [each for each in others if _meets(table, each) and not _is_known(known, each)]
-    return [_by_catalog(table, each, store) for each in meeting]
+    meeting = [each for each in others if _meets(table, each) and not is_known(known, each)]
+    return [by_catalog(table, each, store) for each in meeting]
 
 
 def _catalog_tables(
@@ -165,7 +165,7 @@ def _overlap(one: Location, other: Location) -> bool:
     return one.contains(other) or other.contains(one)
 
 
-def _is_known(tables: Collection[Table], other: CatalogTable) -> bool:
+def is_known(tables: Collection[Table], other: CatalogTable) -> bool:
     """Return whether a manifest of the lake file is read from the state that the catalog names."""
     if any(_points_at(each, other) for table in tables for each in table.manifests):
         return True
@@ -181,7 +181,8 @@ def _points_at(manifest: ManifestSource, other: CatalogTable) -> bool:
     )
 
 
-def _by_catalog(table: Table, other: CatalogTable, store: CatalogSource) -> Table:
+def by_catalog(table: Table, other: CatalogTable, store: CatalogSource) -> Table:
+    """Return a table of a catalog with the settings of another table."""
     pointer = Pointer(store=store, source_id=other.catalog, name=other.name)
     manifest = MANIFESTS[other.format].model(kind=other.format).pointed((pointer,))
     name = f"{other.name} of {store.word}"

@@ -17,6 +17,7 @@ from pyarrow import RecordBatch, Table
 
 from lakeaudit.evidence.lineage import LastStates, LostContent, MissingState, StateRef, Witness
 from lakeaudit.keys import Location
+from lakeaudit.kinds import UNREADABLE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -207,9 +208,13 @@ class EvidenceGap:
     table: str | None = None
     hides: str = ""
     count: int = 1
-    kind: str = "unreadable_evidence"
+    kind: str = UNREADABLE
     retryable: bool = False
     """Whether another try may read it."""
+
+
+DAILY_MAX_AGE, WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
+"""The default of `max_age` for sources that are made each day, and each week."""
 
 
 @dataclass(frozen=True)

@@ -155,12 +155,13 @@ def _is_in(lake: Lake, name: str, bucket: str) -> bool:
 
 
 def _by_kind(totals: Sequence[Row]) -> list[Row]:
-    """Return the number of findings by kind and severity, worst first."""
-    number: Counter[tuple[str, str]] = Counter()
+    """Return the number of findings and of their known files by kind and severity, worst first."""
+    number, files = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for row in totals:
         number[row["severity"], row["kind"]] += row["findings"]
+        files[row["severity"], row["kind"]] += row["files"] or 0
     ordered = sorted(number.items(), key=lambda each: (rank(each[0][0]), -each[1]))
-    return [{"severity": of[0], "kind": of[1], "findings": many} for of, many in ordered]
+    return [{"severity": of[0], "kind": of[1], "findings": many, "files": files[of]} for of, many in ordered]
 
 
 def _groups_below(

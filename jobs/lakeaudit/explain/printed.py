@@ -13,6 +13,7 @@ from lakeaudit.explain.explanation import Explanation
 from lakeaudit.explain.source_answers import SourceAnswer
 from lakeaudit.formatting import iso
 from lakeaudit.keys import uri_of
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import KINDS, axis_words, rank
 from lakeaudit.report import coverage_view
 from lakeaudit.results import recovery
@@ -47,7 +48,7 @@ def as_text(console: Console, explanation: Explanation, lake_file: str, at: Endp
     )
     _print_sources(console, explanation, lake_file)
     text_output.title(console, _when(explanation))
-    _print_findings(console, explanation, at)
+    _print_findings(console, explanation, lake_file, at)
     _print_rest(console, explanation, lake_file)
     _print_coverage(console, explanation.coverage)
     if explanation.discrepancies:
@@ -64,12 +65,12 @@ def _print_sources(console: Console, explanation: Explanation, lake_file: str) -
         _print_restored(console, explanation, lake_file)
 
 
-def _print_findings(console: Console, explanation: Explanation, at: Endpoint) -> None:
+def _print_findings(console: Console, explanation: Explanation, lake_file: str, at: Endpoint) -> None:
     beside = {each["kind"] for each in explanation.findings}
     for row in [*explanation.findings, *explanation.groups]:
         _print_finding(console, row, explanation)
         if not explanation.is_restored:
-            text_output.next_step(console, row, at, explanation.marker, beside)
+            text_output.next_step(console, row, at, lake_file, explanation.marker, beside)
     for name in explanation.files:
         text_output.line(console, text_output.plain(name), indent=5)
     if (
@@ -137,7 +138,7 @@ def _print_answer(console: Console, answer: SourceAnswer) -> None:
         head.append(" (").append_text(text_output.plain(answer.reason)).append(")")
     text_output.line(console, head, indent=1)
     for line in answer.lines:
-        text_output.line(console, text_output.plain(line), indent=3)
+        text_output.sentence(console, text_output.plain(line), indent=3)
 
 
 _ANSWERS = {"absent": "no such file", "not_asked": "not queried"}
@@ -169,7 +170,7 @@ def _print_finding(console: Console, row: Row, explanation: Explanation) -> None
             f"{_FIELDS[what]} {formatting.value(value)}" for what, value in named.items() if value is not None
         ]
         absent = formatting.presence(row).get(side)
-        state = f"{absent}: " if absent not in (None, formatting.THERE) else ""
+        state = f"{absent}: " if absent not in (None, formatting.PRESENT[side]) else ""
         facts.append(f"{formatting.side_label(side)}: {state}{', '.join(known)}" if known else "")
     for fact in filter(None, facts):
         text_output.line(console, text_output.plain(fact, "dim"), indent=3)
@@ -209,7 +210,9 @@ def verdict_line(explanation: Explanation) -> str:
         )
     rows = [*explanation.findings, *explanation.groups]
     if explanation.totals:
-        number = ", ".join(f"{formatting.count(row['findings'])} {row['kind']}" for row in explanation.totals)
+        number = ", ".join(
+            counted_kind(row["kind"], row["findings"], row["files"]) for row in explanation.totals
+        )
         return formatting.visible(
             f"{explanation.totals[0]['severity'].upper()}: {number} in {explanation.uri}"
         )

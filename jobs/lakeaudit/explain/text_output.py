@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -65,7 +66,7 @@ _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
 
 
 def verdict_line(page: PageData) -> str:
-    """Return `CRITICAL: 12 dropped in 2 tables`: the worst findings, else what is undecided, else that all is well."""
+    """Return `CRITICAL: 12 files dropped in 2 tables`: the worst findings, else open questions, else no finding."""
     tables = coverage_view.judged(page.coverage)
     result = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables, page.verified)
     level = _LEVELS.get(result.level, result.level.upper())
@@ -163,16 +164,16 @@ def _judged(console: Console, page: PageData, size: Size) -> None:
         summary_line.append(f", {rest}", STYLES["warning"])
     line(console, summary_line, indent=1)
     if size.tables and page.run["status"] == "partial":
-        line(console, plain(PARTIAL), indent=1)
+        sentence(console, plain(PARTIAL), indent=1)
     for table in others[: size.tables]:
-        line(console, _not_whole(table), indent=1)
+        sentence(console, _not_whole(table), indent=1)
     if size.tables and rest:
-        line(console, plain(rest, STYLES["warning"]), indent=1)
+        sentence(console, plain(rest, STYLES["warning"]), indent=1)
     reasons = list(_reasons(page, size.reasons))
     if reasons and others[: size.tables]:
         line(console, plain("Reasons:"), indent=1)
     for reason in reasons:
-        line(console, reason, indent=1)
+        sentence(console, reason, indent=1)
 
 
 PARTIAL = "A partial audit ends with exit code 3, or with 1 if a finding reaches --fail-on."
@@ -240,12 +241,12 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
             f"{formatting.number(len(sources), 'source')}, the oldest taken at {formatting.second(oldest)}"
         )
         words += f"; {formatting.number(rows, 'row')} could not be read" if rows else ""
-        line(console, plain(words), indent=1)
+        sentence(console, plain(words), indent=1)
     for source in sources[: size.sources]:
         _source(console, source)
     if size.sources and len(sources) > size.sources:
         more = f"and {formatting.number(len(sources) - size.sources, 'more source')}"
-        line(console, plain(more, "dim"), indent=1)
+        sentence(console, plain(more, "dim"), indent=1)
     gates = run.get("gates") or ()
     for words_of_gate in gates[: size.gates]:
         line(
@@ -255,7 +256,7 @@ def _evidence(console: Console, run: Row, size: Size) -> None:
         words = (
             f"{formatting.number(len(gates) - size.gates, 'more check' if size.gates else 'check')} failed"
         )
-        line(console, plain(words, STYLES["warning"]), indent=1)
+        sentence(console, plain(words, STYLES["warning"]), indent=1)
 
 
 def _end(console: Console, page: PageData, size: Size) -> None:
@@ -264,7 +265,7 @@ def _end(console: Console, page: PageData, size: Size) -> None:
     if page.history is not None:
         line(console, plain(f"Discrepancies: {closing.closing(page)}", "bold"))
     if held := closing.pressing(page):
-        line(console, plain(held, "bold"))
+        sentence(console, plain(held, "bold"))
     commands = closing.next_commands(page)
     if size.worst:
         line(console, plain(f"Next: {closing.purposes(commands)}"))
@@ -286,25 +287,27 @@ def finding(console: Console, row: Row, place: str | None = None, known: str = "
     if known not in (row["subject"], formatting.uri(row)):
         line(console, plain(place or row["subject"]), indent=3)
     if not known and (row["explanation"] or "").startswith(WHOLE_PARTITION):
-        line(console, plain(row["explanation"].partition("; ")[0], "dim"), indent=3)
+        sentence(console, plain(row["explanation"].partition("; ")[0], "dim"), indent=3)
     if known := formatting.cause(row):
-        line(console, plain(f"cause: {known}", "dim"), indent=3)
+        sentence(console, plain(f"cause: {known}", "dim"), indent=3)
 
 
 def next_step(
     console: Console,
     row: Row,
     at: "Endpoint | None",
+    lake_file: str,
     marker: str | None = None,
     beside: Collection[str] = (),
 ) -> None:
     """Print the command that restores the file on a line of its own, or the advice for its kind.
 
-    `beside` are the kinds of all findings about the file.
+    `lake_file` is the lake file as it was typed; `beside` are the kinds of all findings about the file.
     """
     step = next_steps.printed_step(row, at, marker, beside)
     if do := next_steps.advice(row, step, beside):
-        line(console, plain(f"do: {do}", "dim"), indent=3)
+        do = next_steps.with_names(do, lake_file, [row["table_name"]])
+        sentence(console, plain(f"do: {do}", "dim"), indent=3)
     if step is not None:
         line(console, plain(f"to {step.what}:", "dim"), indent=3)
         line(console, plain(step.command), indent=5)
@@ -382,6 +385,14 @@ def line(console: Console, text: Text, indent: int = 0) -> None:
     console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
+def sentence(console: Console, text: Text, indent: int = 0) -> None:
+    """Print text that nobody copies as a whole: a terminal gets it wrapped at words."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False))
+    else:
+        line(console, text, indent)
+
+
 def _kinds(page: PageData, shown: int, width: int) -> Table:
     """Return a row per kind; on a narrow screen the columns of files and bytes are omitted."""
     amounts = ("findings", "files", "rows", "bytes") if width >= WIDE else ("findings", "rows")
@@ -435,7 +446,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
     for row in page.findings[: size.worst]:
         _with_recovery(console, page, row)
         if size.steps:
-            next_step(console, row, page.reach.get(row["bucket"] or ""), beside=page.beside(row))
+            next_step(console, row, page.reach.get(row["bucket"] or ""), page.lake, beside=page.beside(row))
     rest = page.finding_count - len(page.findings[: size.worst])
     if rest and size.worst:
         more = f"and {formatting.number(rest, 'more finding')}: lakeaudit findings {operand(page.lake)}"

@@ -175,6 +175,7 @@ _BY = "table_name, axis, kind, severity"
 _BY_PARTITION = f"{_BY}, partition_path"
 _SUMS = """count(*) AS files,
     CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
+    CASE WHEN count(manifest_time) = count(*) THEN min(manifest_time) END AS manifest_time,
     max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live,
     coalesce(bool_or(confirmation = 'error'), false) AS failed,
     mode(struct_pack(cause := cause, principal := cause_principal)) FILTER (cause IS NOT NULL) AS common,

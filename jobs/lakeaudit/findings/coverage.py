@@ -9,7 +9,7 @@ from lakeaudit.evidence.protocol import SnapshotWindow
 from lakeaudit.findings import absence_ceiling
 from lakeaudit.findings.absence_ceiling import SampleCheck
 from lakeaudit.findings.unread_sources import UnreadSource, causes_of_table
-from lakeaudit.kinds import COVERED_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
+from lakeaudit.kinds import COVERED_AXES, FILE_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
 from lakeaudit.matching.table_facts import TableFacts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -140,6 +140,8 @@ class Availability:
     gaps: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     """By table and role (storage, metastore) the sources that were not read completely."""
     reasons: Mapping[str, str] = field(default_factory=dict)
+    outdated: Mapping[str, str] = field(default_factory=dict)
+    """By table why its storage snapshot is too old."""
     overtaken: Mapping[str, str] = field(default_factory=dict)
     sample_checks: Sequence[SampleCheck] = ()
     narrowed: Mapping[str, str] = field(default_factory=dict)
@@ -274,7 +276,7 @@ def _unreadable(axis: str, facts: TableFacts, availability: Availability) -> str
     if facts.table.name not in availability.storage_cuts:
         reason = availability.reasons.get("storage") or _uncovered(facts, availability)
         return availability.naming_unread(reason, "storage", facts.table)
-    return None
+    return availability.outdated.get(facts.table.name) if axis in FILE_AXES else None
 
 
 def _uncovered(facts: TableFacts, availability: Availability) -> str:

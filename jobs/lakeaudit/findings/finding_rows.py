@@ -351,7 +351,7 @@ _RECOVERY = {
 """SQL for the recovery columns; `recoverable` is `yes` only for a version that matches the claim."""
 
 _DETAILS = (
-    f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed since ' END || {_time('c_claimed_at')}",
+    f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed by the table since ' END || {_time('c_claimed_at')}",
     """CASE WHEN c_kind = 'previous'
         THEN 'this was so in the ' || c_commit_id || ', and changed since then' END""",
     "CASE WHEN c_size <> s_size THEN 'recorded size ' || c_size || ' bytes, stored size ' || s_size || ' bytes' END",

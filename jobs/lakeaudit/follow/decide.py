@@ -94,7 +94,7 @@ class Decisions:
             self.candidates[key].events += events
         elif tables:
             self._suspect(key, events, frozenset(tables), now)
-        elif around is None or not _removes(events):
+        elif around is None or not removes(events):
             self.settled(key, events)
         else:
             self.waiting.setdefault(around, Waiting()).objects.setdefault(key, []).extend(events)
@@ -126,7 +126,7 @@ class Decisions:
             now: the time.
             whole: whether the commits could be read; if not, any of the objects may be needed.
         """
-        waiting = self.waiting[table]
+        waiting = self.waiting.setdefault(table, Waiting())
         keys = [*waiting.objects]
         for key, tables in zip(keys, listed(keys), strict=True):
             events = waiting.objects.pop(key)
@@ -182,7 +182,7 @@ class Decisions:
         self.settled(candidate.key, candidate.events)
 
 
-def _removes(events: Iterable[ObjectEvent]) -> bool:
+def removes(events: Iterable[ObjectEvent]) -> bool:
     """Return whether any of the events takes an object away."""
     return any(each.change not in ("created", "restored", "other") for each in events)
 

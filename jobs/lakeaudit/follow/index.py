@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from lakeaudit.errors import CannotPublish
 from lakeaudit.evidence.references import Key
+from lakeaudit.runtime.whole_files import replace_file
 
 FORMAT = 1
 """The version of the files; others are built again."""
@@ -97,10 +98,15 @@ class RecentFiles:
 
     tables: dict[int, frozenset[str]] = field(default_factory=dict)
 
-    def add(self, hashes: Iterable[int], table: str) -> None:
-        """Add files of a table."""
+    def add(self, hashes: Iterable[int], table: str) -> set[int]:
+        """Add files of a table; return those that were not here."""
+        new: set[int] = set()
         for each in hashes:
-            self.tables[each] = self.tables.get(each, _NONE) | {table}
+            before = self.tables.get(each, _NONE)
+            if table not in before:
+                self.tables[each] = before | {table}
+                new.add(each)
+        return new
 
     def lookup(self, each: int) -> frozenset[str]:
         """Return the tables that list a file with this hash."""
@@ -135,7 +141,8 @@ def write_index(folder: Path, about: AboutIndex, files: Iterable[Files]) -> File
         (folder / data).mkdir(parents=True)
         count = _write_sorted(folder / data, files)
         written = AboutIndex(**{**asdict(about), "files": count, "data": data})
-        _replace(folder / ABOUT, json.dumps(asdict(written), sort_keys=True))
+        about_text = json.dumps(asdict(written), sort_keys=True)
+        replace_file(folder / ABOUT, about_text.encode(), durable=True)
         _remove_others(folder, data)
         return _opened(folder, written)
     except OSError as error:
@@ -198,15 +205,6 @@ def _sorted_rows(part: BinaryIO) -> npt.NDArray[Any]:
     again = np.zeros(len(rows), np.bool_)
     again[1:] = (rows["hash"][1:] == rows["hash"][:-1]) & (rows["table"][1:] == rows["table"][:-1])
     return rows[~again]
-
-
-def _replace(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
 
 
 def _remove_others(folder: Path, data: str) -> None:

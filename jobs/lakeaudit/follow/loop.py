@@ -20,14 +20,14 @@ from lakeaudit.evidence.references import Key
 from lakeaudit.findings.causes import with_causes
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.follow.causes import cause_rows
-from lakeaudit.follow.decide import Candidate, Decisions, Loss, NoAnswer, NoLoss, OpenMessages
+from lakeaudit.follow.decide import Candidate, Decisions, Loss, NoAnswer, NoLoss, OpenMessages, removes
 from lakeaudit.follow.events import LOSING, ObjectEvent
-from lakeaudit.follow.losses import Judge, Judged
-from lakeaudit.follow.needed_files import NeededFiles
+from lakeaudit.follow.known_tables import KnownTables
+from lakeaudit.follow.losses import Judged
 from lakeaudit.follow.order import DecidedEvents
 from lakeaudit.follow.publish import Publisher
 from lakeaudit.follow.queue import Batch, Message
-from lakeaudit.follow.table_places import TablePlaces
+from lakeaudit.follow.removed_objects import RemovedObjects
 from lakeaudit.formatting import visible
 from lakeaudit.keys import true_place
 from lakeaudit.ledger.load_open import OpenDiscrepancies
@@ -58,28 +58,11 @@ class Tally:
     losses: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     behind: float = 0.0
-    """Seconds between the oldest event of the last window and its arrival."""
+    """The age in seconds of the oldest message of the last window when it was received, by the clock of the queue."""
     failed: str = ""
     """Why losses could not be published, or objects not be judged, in the last round; empty: they were."""
     reported: list[str] = field(default_factory=list)
     """What was reported since the caller cleared this list, a line for each loss."""
-
-
-@dataclass(frozen=True)
-class KnownTables:
-    """The tables of a lake, and how their objects are judged.
-
-    Attributes:
-        needed: the files that tables need.
-        judge: judges objects.
-        places: of the tables.
-        watched: the tables whose losses can be seen.
-    """
-
-    needed: NeededFiles
-    judge: Judge
-    places: TablePlaces
-    watched: frozenset[str]
 
 
 @dataclass
@@ -90,14 +73,14 @@ class Follower:
         queue: the queue.
         known: the tables; a newer value may replace it between two calls.
         publisher: reports losses.
-        context: returns the context of a round.
+        round_context: returns the context of a round, with any clients.
         seconds: a monotonic clock.
     """
 
     queue: Queue
     known: KnownTables
     publisher: Publisher
-    context: Callable[[], Context]
+    round_context: Callable[[], Context]
     seconds: Callable[[], float]
     tally: Tally = field(default_factory=Tally)
     decisions: Decisions = field(init=False)
@@ -105,9 +88,14 @@ class Follower:
     _open: OpenMessages = field(default_factory=OpenMessages)
     _decided: DecidedEvents = field(default_factory=DecidedEvents)
     _window: dict[Key, list[ObjectEvent]] = field(default_factory=dict)
+    _removed: RemovedObjects = field(default_factory=RemovedObjects)
 
     def __post_init__(self) -> None:
         self.decisions = Decisions(self._settle)
+
+    def context(self) -> Context:
+        """Return the context of a round."""
+        return replace(self.round_context(), clients=self.known.clients)
 
     @property
     def undecided(self) -> int:
@@ -129,6 +117,7 @@ class Follower:
         if self.undecided >= MOST_OPEN:
             return 0
         batch = self.queue.collect(window, idle)
+        self.tally.behind = batch.oldest.total_seconds()
         self.tally.unknown.update(part.form for part in (*batch.unknown, *batch.foreign))
         for message in batch.messages:
             self._messages[message.id] = message
@@ -151,7 +140,7 @@ class Follower:
         """Decide the events of the window and all that are due; return the number of reported losses."""
         with self.queue.hidden([*self._messages.values()]):
             self._distribute()
-            if self.decisions.due(self.seconds()) or self.decisions.to_read(self.seconds()):
+            if self.decisions.due(self.seconds()) or self._to_read():
                 self.tally.failed = ""
             self._read_commits()
             due = self.decisions.due(self.seconds())[:MOST_CHECKS]
@@ -163,29 +152,35 @@ class Follower:
         """Give the events of the window to the decisions."""
         window, self._window = self._window, {}
         keys, now = [*window], self.seconds()
-        at = self.publisher.clock().replace(tzinfo=None)
-        behind = [(at - each.at).total_seconds() for events in window.values() for each in events if each.at]
-        self.tally.behind = max(behind, default=0.0)
         for key, tables in zip(keys, self.known.needed.tables_of(keys), strict=True):
-            own = (
-                self.known.places.log_around(key) if any(e.change != "created" for e in window[key]) else None
-            )
+            log = self.known.places.log_around(key)
+            if log is not None and any(each.change == "created" for each in window[key]):
+                self._removed.commit(log)
+            own = log if any(each.change != "created" for each in window[key]) else None
             needing = (tables | {own} if own else tables) & self.known.watched
             around = self.known.places.around(key)
             self.decisions.add(
                 key, window[key], needing, around if around in self.known.watched else None, now
             )
 
-    def _read_commits(self) -> None:
-        """Read the newest commits of the tables for which objects wait."""
+    def _to_read(self) -> list[str]:
+        """Return the tables whose newest commits are to be read."""
         now = self.seconds()
-        for table in self.decisions.to_read(now):
+        return [*dict.fromkeys([*self.decisions.to_read(now), *self._removed.to_read(now)])]
+
+    def _read_commits(self) -> None:
+        """Read the newest commits of the tables for which objects wait, or whose commits may list removed objects."""
+        now = self.seconds()
+        for table in self._to_read():
             context = self.context()
             unsure = self.known.needed.refresh([table], context)
             why = self.known.needed.reread(table, context) if table in unsure else None
             if why:
                 self.tally.failed = why
             self.decisions.commits_read(table, self.known.needed.tables_of, now, whole=not why)
+            added = self.known.needed.take_added(table)
+            for key, events in self._removed.commits_read(table, added, now):
+                self.decisions.add(key, events, {table}, None, now)
 
     def _check(self, due: Sequence[Candidate]) -> int:
         """Check objects, and report the losses that two checks have shown.
@@ -252,6 +247,11 @@ class Follower:
     def _settle(self, key: Key, events: Sequence[ObjectEvent]) -> None:
         for event in events:
             self._decided.record(event)
+        around = self.known.places.around(key)
+        if around in self.known.watched and removes(events):
+            self._removed.add(key, around, events)
+        else:
+            self._removed.discard(key)
         self._open.settle(key)
 
     def _delete(self) -> None:

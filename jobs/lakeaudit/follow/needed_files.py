@@ -74,6 +74,7 @@ class NeededFiles:
     unread: dict[str, str]
     engine: AuditEngine
     _tracked: dict[str, _Tracked] = field(default_factory=dict)
+    _added: dict[str, set[int]] = field(default_factory=dict)
 
     @classmethod
     def opened(
@@ -121,6 +122,10 @@ class NeededFiles:
         known = self.index.lookup(hashes) if hashes else []
         return [tables | self.recent.lookup(each) for tables, each in zip(known, hashes, strict=True)]
 
+    def take_added(self, name: str) -> set[int]:
+        """Return the hashes of the files that commits of a table have added since the last call."""
+        return self._added.pop(name, set())
+
     def refresh(self, names: Collection[str], context: Context) -> Mapping[str, str]:
         """Read the newest commits of tables; return why some of them cannot be read."""
         unsure: dict[str, str] = {}
@@ -161,7 +166,8 @@ class NeededFiles:
             with duck.task_connection() as con:
                 sql = f"SELECT {KEY_HASH} AS hash FROM rows WHERE state = 'live'"
                 rows = duck.table(duck.query(con, sql, rows=changes.rows))
-            self.recent.add(rows.column("hash").to_pylist(), name)
+            added = self.recent.add(rows.column("hash").to_pylist(), name)
+            self._added.setdefault(name, set()).update(added)
         return None
 
     def _add_files(self, claims: Sequence[Claims], names: Collection[str]) -> None:

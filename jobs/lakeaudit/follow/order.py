@@ -68,7 +68,7 @@ class DecidedEvents:
     An event of a key that is no longer here is decided again, which costs a look and reports nothing twice.
     """
 
-    def __init__(self, capacity: int = 100_000) -> None:
+    def __init__(self, capacity: int = 50_000) -> None:
         self._capacity = capacity
         self._latest: OrderedDict[bytes, _Moment] = OrderedDict()
 
@@ -83,6 +83,9 @@ class DecidedEvents:
     def record(self, event: ObjectEvent) -> None:
         """Record a decided event, unless a later one of its key is recorded."""
         name, moment = _digest(event), _moment(event)
+        if moment.sequencer is not None:
+            # it alone orders the events of the key: the others would only take memory
+            moment = moment._replace(request_id=None, version_id=None)
         decided = self._latest.get(name)
         if decided is None or _order(moment, decided) != "earlier":
             self._latest[name] = moment

@@ -1,4 +1,4 @@
-"""Report losses in the ledger between audits: a small run of its own, under the lease of the results.
+"""Report losses in the ledger between and during audits: a small run of its own, under the ledger lease.
 
 Such a run is not an audit: it has no coverage, and changes no discrepancy but those of its findings. A later audit
 finds the same subject again, or resolves it.
@@ -18,9 +18,9 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.last_states import last_states
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import ledger_lease
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_runs
+from lakeaudit.ledger.load_open import OpenDiscrepancies, abandoned_reports
 from lakeaudit.ledger.renamed_tables import under_current_names
 from lakeaudit.ledger.settle import TRANSITIONS
 from lakeaudit.ledger.update_ledger import Changes, RunFindings, update_ledger
@@ -64,15 +64,16 @@ class Publisher:
         """Report findings, and return the number of transitions by action; none if the ledger has all of them already.
 
         Raises:
-            Busy: another run holds the lease.
+            Busy: another run writes to the ledger.
             CannotPublish: the results cannot be written.
         """
         place, name = self.lake.results, self.lake.name
-        with leased(place, self.clients, f"follow {stamp.run_id}", SilentProgress()) as still_ours:
+        holder = f"follow {stamp.run_id}"
+        with ledger_lease(place, self.clients, holder, SilentProgress()) as still_ours:
             past = Results(place, self.clients, name).leased_by(still_ours)
             writer = open_results(past, still_ours)
             ledger = LedgerTables(writer)
-            ledger.fail_abandoned_runs(abandoned_runs(past), self.clock())
+            ledger.fail_abandoned_runs(abandoned_reports(past), self.clock())
             changes = self._changes(con, ledger, findings, stamp)
             if changes.counts:
                 self._write(writer, ledger, findings, changes, stamp)

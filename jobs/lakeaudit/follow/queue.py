@@ -27,7 +27,7 @@ from lakeaudit.follow.sqs import AT_ONCE, LONGEST_POLL, Attributes, Received, Sq
 from lakeaudit.permissions.event_places import is_canary
 from lakeaudit.runtime.connections.aws import Clients
 
-HIDDEN = 120
+HIDDEN = 60
 """Seconds for which a message stays hidden without a renewal: after a crash it is received again this much later."""
 SET_ASIDE = 900
 """Seconds until a message that no store sent is received again, if there is no dead-letter queue."""

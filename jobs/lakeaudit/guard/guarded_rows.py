@@ -1,5 +1,6 @@
 """Build a row with all references for each object that a delete list may name, and judge it by the rules of `guard`."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -104,17 +105,22 @@ def _newest(con: Connection, evidence: KeyEvidence) -> Relation:
 
 
 def _owners(tables: Sequence[Table], longest: Mapping[str, timedelta]) -> pa.Table:
+    """Return the owners of keys; of tables that share a location, the longest times count."""
+    sharing: dict[Location, list[Table]] = defaultdict(list)
+    for table in tables:
+        sharing[table.location].append(table)
     rows = [
         (
             table.name,
-            len(table.location.prefix),
-            table.settings.leftover_age,
-            table.settings.max_upload,
-            longest.get(table.name),
+            len(place.prefix),
+            max(each.settings.leftover_age for each in same),
+            max(each.settings.max_upload for each in same),
+            max((longest[each.name] for each in same if each.name in longest), default=None),
             table.read_by_folder,
             table.complete,
         )
-        for table in tables
+        for place, same in sharing.items()
+        for table in same
     ]
     return duck.small(_OWNER, rows)
 

@@ -127,7 +127,7 @@ def _format_of(clients: Clients, place: Location) -> tuple[str, bool]:
     """
     try:
         for format_, root in roots_of_formats().items():
-            if _is_root(clients, place, root):
+            if is_root(clients, place, root):
                 return f"a table of format {format_}", True
     except SourceError as error:
         return f"a folder that cannot be listed ({error.what})", False
@@ -136,7 +136,8 @@ def _format_of(clients: Clients, place: Location) -> tuple[str, bool]:
     return "", False
 
 
-def _is_root(clients: Clients, place: Location, root: TableRoot) -> bool:
+def is_root(clients: Clients, place: Location, root: TableRoot) -> bool:
+    """Return whether a folder is the root of a table of a format."""
     folder = place.join(root.folder)
     if root.proof is None:
         return holds_any_file(clients, folder)

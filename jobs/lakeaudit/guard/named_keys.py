@@ -84,16 +84,40 @@ def named_keys(
     return duck.union(con, [simple, duck.conform(con, named, NAMED_KEY)])
 
 
+def key_hashes(con: Connection, listed: Rows, aliases: Aliases) -> Relation:
+    """Return LISTED rows with `h`: the hash of the bucket and key of a line that names one object; null for others."""
+    columns = ", ".join(LISTED.names)
+    sql = f"SELECT {columns}, CASE WHEN is_simple THEN hash(named, key) END AS h FROM marked"
+    return duck.query(con, sql, marked=_marked(con, listed, aliases))
+
+
 def _simple(con: Connection, listed: Rows, aliases: Aliases) -> tuple[Relation, Relation]:
     """Return NAMED_KEY rows of the lines that every program reads in the same way, and the other LISTED rows.
 
-    Nearly all lines of long lists are so: `s3://bucket/key` without escapes, dots, doubled slashes or aliases. The text
-    is not stored beside its parts.
+    The text is not stored beside its parts.
+    """
+    parts = "line, encoded, bucket, fault, is_simple, CASE WHEN is_simple THEN NULL ELSE text END AS text"
+    of_simple = "CASE WHEN is_simple THEN named END AS named, CASE WHEN is_simple THEN key END AS key, scheme"
+    marked = _marked(con, listed, aliases)
+    rows = duck.hold(con, duck.query(con, f"SELECT {parts}, {of_simple} FROM marked", marked=marked))
+    simple = """SELECT line, NULL AS text, scheme, named AS bucket, key, false AS several, false AS relative,
+        NULL AS fault FROM rows WHERE is_simple"""
+    others = f"SELECT {', '.join(LISTED.names)} FROM rows WHERE NOT is_simple"
+    return (
+        duck.conform(con, duck.query(con, simple, rows=rows), NAMED_KEY),
+        duck.query(con, others, rows=rows),
+    )
+
+
+def _marked(con: Connection, listed: Rows, aliases: Aliases) -> Relation:
+    """Add to LISTED rows whether every program reads a line in the same way, with the scheme, bucket and key if so.
+
+    Nearly all lines of long lists are so: `s3://bucket/key` without escapes, dots, doubled slashes or aliases.
     """
     other_names = sorted({alias.bucket for alias, _ in aliases})
     is_own_name = f"named NOT IN ({duck.literals(other_names)})" if other_names else "true"
     odd = ("'%'", "'//'", "'/.'", _BACKSLASH)
-    marked = f"""
+    sql = f"""
         SELECT *, coalesce(fault IS NULL AND key <> '' AND NOT starts_with(key, '/') AND NOT starts_with(key, '.')
             AND {" AND ".join(f"NOT contains(key, {each})" for each in odd)}
             AND NOT (encoded AND contains(key, '+')) AND {is_own_name}
@@ -103,16 +127,7 @@ def _simple(con: Connection, listed: Rows, aliases: Aliases) -> tuple[Relation, 
             FROM (SELECT *, CASE WHEN bucket IS NOT NULL THEN NULL WHEN starts_with(text, 's3://') THEN 's3://'
                 WHEN starts_with(text, 's3a://') THEN 's3a://' END AS scheme FROM listed))
     """
-    parts = "line, encoded, bucket, fault, is_simple, CASE WHEN is_simple THEN NULL ELSE text END AS text"
-    of_simple = "CASE WHEN is_simple THEN named END AS named, CASE WHEN is_simple THEN key END AS key, scheme"
-    rows = duck.hold(con, duck.query(con, f"SELECT {parts}, {of_simple} FROM ({marked})", listed=listed))
-    simple = """SELECT line, NULL AS text, scheme, named AS bucket, key, false AS several, false AS relative,
-        NULL AS fault FROM rows WHERE is_simple"""
-    others = f"SELECT {', '.join(LISTED.names)} FROM rows WHERE NOT is_simple"
-    return (
-        duck.conform(con, duck.query(con, simple, rows=rows), NAMED_KEY),
-        duck.query(con, others, rows=rows),
-    )
+    return duck.query(con, sql, listed=listed)
 
 
 def _locations(con: Connection, parsed: Rows, relative_to: Sequence[Location]) -> Iterator[Relation]:

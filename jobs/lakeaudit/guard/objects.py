@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lakeaudit.config import Lake
 from lakeaudit.engine.answers import answers_of, hold_answers
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import holds_any_file
+from lakeaudit.evidence.files import holds_any_file, list_files
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.guard.share import OBJECTS, objects_found
@@ -47,6 +48,7 @@ def current_objects(
     keys = duck.hold(con, duck.query(con, unneeded, found=found))
     storage = read_storage(lake, context) if duck.count_of(keys) > limit else ()
     stored = hold_answers(con, objects_found(engine, storage, keys) if storage else iter(()))
+    # a name that ends in a slash, or an empty object, may stand for a folder
     known = duck.query(con, _STORED_OBJECT, rows=answers_of(con, stored, OBJECTS, STORED))
     sql = f"SELECT *, true AS current_only FROM keys ANTI JOIN known USING (bucket, key) ORDER BY 1, 2 LIMIT {limit}"
     some = duck.table(duck.query(con, sql, keys=keys, known=known))
@@ -62,7 +64,8 @@ def current_objects(
 
 _LIVE = LIVE.append(pa.field("is_folder", pa.bool_()))
 _STORED_OBJECT = """SELECT bucket, key, presence, size, etag, version_id, modified_at,
-    coalesce(multipart, contains(etag, '-')) AS by_parts, false AS is_folder FROM rows"""
+    coalesce(multipart, contains(etag, '-')) AS by_parts, false AS is_folder FROM rows
+    WHERE coalesce(size, 1) > 0 AND NOT ends_with(key, '/')"""
 _LIVE_OBJECT = """SELECT bucket, key, l_presence AS presence, l_size AS size, l_etag AS etag,
     l_version_id AS version_id, l_modified_at AS modified_at,
     coalesce(l_multipart, contains(l_etag, '-')) AS by_parts, coalesce(is_folder, false) AS is_folder FROM rows"""
@@ -83,12 +86,21 @@ def _with_folder(clients: Clients, row: dict[str, Any]) -> dict[str, Any]:
         path = Path(place.spark_path)
         linked = path.resolve() != path
         return row | {"is_folder": path.is_dir()} | ({"l_presence": None} if linked else {})
-    if row["l_presence"] != "absent":
+    is_marker = row["l_size"] == 0 or place.key.endswith("/")
+    if row["l_presence"] != "absent" and not is_marker:
         return row | {"is_folder": False}
     try:
+        if row["l_presence"] != "absent":
+            return row | {"is_folder": _holds_others(clients, place)}
         return row | {"is_folder": _begins_names(clients, Location(place.bucket, place.key.rstrip("/ ")))}
     except (SourceError, ClientError, BotoCoreError):
         return row | {"is_folder": False, "l_presence": None}
+
+
+def _holds_others(clients: Clients, place: Location) -> bool:
+    """Return whether an object is also the name of a folder with other objects: some programs delete these, too."""
+    below = list_files(clients, Location(place.bucket, place.key.rstrip("/")))
+    return any(file.place.key != place.key for file in islice(below, 2))
 
 
 def _begins_names(clients: Clients, place: Location) -> bool:

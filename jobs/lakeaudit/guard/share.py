@@ -1,36 +1,43 @@
 """Joins listed objects with manifests, and with storage: in tasks, each with all rows of some keys."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.collect.claim_lookups import parts_of
 from lakeaudit.collect.source_facts import deciding_places
-from lakeaudit.config import Table
 from lakeaudit.engine.chunks import Reading
 from lakeaudit.engine.local import Answers, AuditEngine
-from lakeaudit.evidence.protocol import Batches, Claims, Fold, Part, Stored, pieces
+from lakeaudit.evidence.protocol import Batches, BufferedRows, Claims, Fold, Part, Stored, pieces
 from lakeaudit.evidence.storage.versions import one_row_per_key
+from lakeaudit.guard.manifests import Manifests
+from lakeaudit.guard.odd_references import IS_ODD, with_odd_references
 from lakeaudit.keys import Location
+from lakeaudit.matching.prefilter import BITS, BUCKET, is_filtered, is_keyed
+from lakeaudit.matching.prefiltered_reads import RowFilter, bitmap, buckets_of
 from lakeaudit.matching.prefix_match import attach_label
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.scratch import scratch_root
 from lakeaudit.schemas import CLAIM, KEY_REFERENCES
 
-FOUND, OBJECTS = "found keys", "found objects"
+FOUND, OBJECTS, CLAIMS = "found keys", "found objects", "claims of keys"
 KEYS_A_PART = 200_000
-FEW_KEYS = 2_000_000
-"""Up to this number, listed keys stay in memory, and rows of other keys are dropped where they are read."""
+KEYS_IN_MEMORY = 2_000_000
+"""Up to this number, listed keys stay in memory."""
 _PACKED = 8
 """Bytes of a list in memory for each byte of evidence as stored, see `Part.weight`."""
+_STORED = 40
+"""Bytes of evidence, as stored, for one key."""
+FEW_BUCKETS = 100_000
+"""Up to this number of buckets, rows of other keys are dropped before their other columns are decoded."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +72,33 @@ _TABLE = pa.schema([("name", pa.string()), ("kind", pa.string()), ("retention", 
 
 
 def references_found(
-    engine: AuditEngine, tables: Sequence[Table], claims: Sequence[Claims], keys: Relation
+    engine: AuditEngine, manifests: Sequence[Manifests], keys: Relation, expected: int | None = None
 ) -> Answers:
-    """Yield FOUND rows of keys with their id that tables reference, and NOTE rows of parts that could not be read."""
-    facts = ReferenceFacts(
-        tuple(each.fold for each in claims), duck.small(_TABLE, [*_deciding(tables, claims)])
-    )
-    names = [table.name for table in tables]
+    """Yield FOUND rows of keys with their id that tables reference, and NOTE rows of parts that could not be read.
+
+    `expected` is about how many of the keys have references, if it is known.
+    """
+    claims = [claims for each in manifests for claims in each.claims]
+    deciding = [
+        (name, claims.info.kind, retention)
+        for each in manifests
+        for claims in each.claims
+        for name, retention in each.decided_by(claims).items()
+    ]
+    facts = ReferenceFacts(tuple(each.fold for each in claims), duck.small(_TABLE, deciding))
+    names = [table.name for each in manifests for table in each.lake.tables]
     parts = [part for each in claims for part in parts_of(each, names)]
     with _list_parts(engine, duck.query(keys.con, "SELECT id, bucket, key FROM keys", keys=keys)) as listed:
-        yield from engine.run([*parts, *listed], [partial(_with_references, facts)], _reading(keys))
+        yield from engine.run(
+            [*parts, *listed], [partial(_with_references, facts)], _reading(keys, parts, expected)
+        )
+
+
+def claims_found(engine: AuditEngine, claims: Claims, tables: Collection[str], keys: Relation) -> Answers:
+    """Yield the CLAIM rows of few keys as CLAIMS, also those by unusual paths, and UNKNOWN_STORES and NOTE rows."""
+    parts = [*parts_of(claims, tables)]
+    stage = partial(_claims_of_keys, claims.fold, tuple(sorted(tables)), duck.table(keys))
+    yield from engine.run(parts, [stage], _reading(keys, parts))
 
 
 def objects_found(engine: AuditEngine, storage: Sequence[Stored], keys: Relation) -> Answers:
@@ -85,44 +109,44 @@ def objects_found(engine: AuditEngine, storage: Sequence[Stored], keys: Relation
         tuple(source.info.id for source in storage if source.older_alone),
     )
     with _list_parts(engine, keys) as listed:
-        rows = [*pieces(*(source.rows for source in storage)), *listed]
-        yield from engine.run(rows, [partial(_current_objects, facts)], _reading(keys))
+        rows = [*pieces(*(source.rows for source in storage))]
+        yield from engine.run([*rows, *listed], [partial(_current_objects, facts)], _reading(keys, rows))
 
 
-def _reading(keys: Relation) -> Reading:
-    return Reading(partial(_only_listed, _fingerprints(keys)))
+def _reading(keys: Relation, rows: Sequence[Part | BufferedRows], expected: int | None = None) -> Reading:
+    """Return a reading that drops rows of other keys; nearly all of them if the keys are few."""
+    hashes = duck.query(keys.con, f"SELECT DISTINCT {BUCKET} AS bucket FROM ({_HASHES})", keys=keys)
+    wanted = RowFilter(bitmap([np.asarray(duck.table(hashes)["bucket"])]), bytes(1 << BITS - 3))
+    weight = sum(each.weight for each in rows if isinstance(each, Part))
+    matching = (duck.count_of(keys) if expected is None else expected) * _STORED / max(weight, 1)
+    left = min(1, matching + wanted.count / (1 << BITS))
+    return Reading(partial(_ask_listed, wanted), partial(_only_listed, wanted), left)
 
 
-def _deciding(tables: Sequence[Table], claims: Sequence[Claims]) -> Iterator[tuple[str, str, timedelta]]:
-    """Yield the manifests that decide which files a table has; records of single writes are only compared with them."""
-    by_name = {table.name: table for table in tables}
-    for read in claims:
-        for name, state in read.states.items():
-            table = by_name[name]
-            if any(each.kind == read.info.kind for each in table.state_manifests or table.event_manifests):
-                yield name, read.info.kind, state.retention or table.settings.retention
+_HASHES = "SELECT hash(bucket, key) AS h FROM keys"
 
 
-_HASH = "hash(bucket, key)"
-
-
-def _fingerprints(keys: Relation) -> pa.Table | None:
-    """Return the hashes of the keys; None if there are so many that dropping other rows would not help."""
-    if duck.count_of(keys) > FEW_KEYS:
-        return None
-    return duck.table(duck.query(keys.con, f"SELECT DISTINCT {_HASH} AS h FROM keys", keys=keys))
+def _ask_listed(wanted: RowFilter, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    if not is_filtered(kind) or wanted.count > FEW_BUCKETS:
+        yield kind, rows
+    elif isinstance(rows, Relation) and rows.narrowed:  # whose paths are plain, see `Relation.narrowed`
+        yield kind, wanted.filtered(con, rows)
+    else:
+        yield kind, wanted.filtered_with(con, rows, IS_ODD)
 
 
 def _only_listed(
-    fingerprints: pa.Table | None, con: Connection, kind: str, rows: Rows
+    wanted: RowFilter, con: Connection, kind: str, batch: pa.RecordBatch
 ) -> Iterator[tuple[str, Rows]]:
-    """Drop the rows of other keys; rows without a key concern all."""
-    relation = duck.relation(con, rows)
-    if fingerprints is None or kind == "listed_keys" or not {"bucket", "key"} <= {*relation.columns}:
-        yield kind, rows
-    else:
-        sql = f"SELECT rows.* FROM rows SEMI JOIN fingerprints ON {_HASH} = h"
-        yield kind, duck.query(con, sql, rows=rows, fingerprints=fingerprints)
+    """Drop the rows of other keys; rows that are not about one key stay, since they may concern several."""
+    if not is_keyed(kind):
+        yield kind, batch
+        return
+    for of_kind, rows in with_odd_references(con, kind, batch):
+        if isinstance(rows, pa.RecordBatch):
+            yield of_kind, rows.filter(pa.array(wanted.has(buckets_of(con, rows))))
+        else:
+            yield of_kind, rows
 
 
 @contextmanager
@@ -131,7 +155,7 @@ def _list_parts(engine: AuditEngine, keys: Relation) -> Iterator[list[Part]]:
 
     Many keys do not stay in memory: they are written to files, if the tasks can read these.
     """
-    if not engine.is_local or duck.count_of(keys) <= FEW_KEYS:
+    if not engine.is_local or duck.count_of(keys) <= KEYS_IN_MEMORY:
         rows = duck.table(keys)
         slices = (rows.slice(start, KEYS_A_PART) for start in range(0, rows.num_rows, KEYS_A_PART))
         yield [Part("list", partial(_read_keys, few), few.nbytes // _PACKED) for few in slices]
@@ -153,6 +177,14 @@ def _read_keys(rows: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - re
 
 def _read_file(path: str, con: Connection) -> Batches:  # noqa: ARG001
     yield "listed_keys", pq.read_table(path)
+
+
+def _claims_of_keys(
+    fold: Fold, tables: Sequence[str], keys: pa.Table, con: Connection, rows: Mapping[str, Rows]
+) -> Iterator[tuple[str, Rows]]:
+    """Yield the CLAIM rows of these keys by these tables."""
+    sql = f"SELECT * FROM input SEMI JOIN keys USING (bucket, key) WHERE table_name IN ({duck.literals(tables)})"
+    yield CLAIMS, duck.query(con, sql, input=duck.conform(con, fold(con, rows), CLAIM), keys=keys)
 
 
 def _with_references(

@@ -1,6 +1,11 @@
-"""Allow one audit at a time to write to a results place.
+"""Allow one audit at a time, and one writer at a time, in a results place.
 
-In a folder the lease is a lock, which the system releases when the process ends. On S3 it is an object with a
+There are two leases. The audit lease admits one audit or one repair, which may take hours. The ledger lease admits one
+writer of the ledger, the check file and the notices, for seconds: an audit of inventories holds it only while it
+begins and while it settles and publishes, so that `follow` can report a loss meanwhile. A run that needs both
+acquires the audit lease first.
+
+In a folder a lease is a lock, which the system releases when the process ends. On S3 it is an object with a
 heartbeat: a lease without a heartbeat for a minute was left by a killed process, and is taken over.
 """
 
@@ -28,7 +33,7 @@ from lakeaudit.runtime.connections.aws_failures import code_of, explain
 from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 
-NAME, CANARY = "_lease", "_canary"
+NAME, LEDGER, CANARY = "_lease", "_ledger_lease", "_canary"
 
 WAIT, LONGEST_WAIT = 2.0, 600.0
 """Seconds between attempts to get a lease that another audit holds, and seconds after which they end."""
@@ -50,20 +55,64 @@ class Pace:
     expires: float = 60.0
 
 
+PACE = Pace()
+"""The pace of all leases that are given none."""
+
+
 @contextmanager
 def leased(
-    place: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace = Pace()
+    place: Location,
+    clients: Clients,
+    run_id: str,
+    progress: Progress,
+    pace: Pace | None = None,
+    pause: Callable[[float], None] = sleep,
 ) -> Iterator[Check]:
-    """Hold the lease of a results place.
+    """Hold both leases of a results place; wait for a command that holds the ledger lease for some seconds.
 
     Raises:
-        Busy: another audit holds it.
+        Busy: another audit holds one of them.
         CannotPublish: the place cannot be written, or its store would let two audits write at once.
     """
-    lease = place.join(NAME)
-    holding = _locked(lease, run_id) if place.is_local else _beating(lease, clients, run_id, progress, pace)
-    with holding as check:
-        yield check
+    with (
+        audit_lease(place, clients, run_id, progress, pace) as only_audit,
+        ledger_lease_when_free(
+            place, clients, run_id, progress, pace, pause, longest=LONGEST_BRIEF
+        ) as only_writer,
+    ):
+        yield both(only_audit, only_writer)
+
+
+def audit_lease(
+    place: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace | None = None
+) -> AbstractContextManager[Check]:
+    """Hold the audit lease of a results place: no other audit or repair runs. Raises as `leased`."""
+    return _holding(place.join(NAME), clients, run_id, progress, pace)
+
+
+def ledger_lease(
+    place: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace | None = None
+) -> AbstractContextManager[Check]:
+    """Hold the ledger lease of a results place: nobody else writes to the ledger. Raises as `leased`."""
+    return _holding(place.join(LEDGER), clients, run_id, progress, pace)
+
+
+def both(first: Check, second: Check) -> Check:
+    """Return the check that a run holds two leases."""
+
+    def check() -> None:
+        first()
+        second()
+
+    return check
+
+
+def _holding(
+    lease: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace | None
+) -> AbstractContextManager[Check]:
+    return (
+        _locked(lease, run_id) if lease.is_local else _beating(lease, clients, run_id, progress, pace or PACE)
+    )
 
 
 class HeldBrieflyError(Busy):
@@ -71,16 +120,37 @@ class HeldBrieflyError(Busy):
 
 
 @contextmanager
-def leased_soon(
+def audit_lease_soon(
     place: Location, clients: Clients, run_id: str, progress: Progress, pause: Callable[[float], None] = sleep
 ) -> Iterator[Check]:
-    """Hold the lease of a results place; wait for a command that needs it for some seconds, and not for an audit.
+    """Hold the audit lease; wait for a command that needs it for some seconds, and not for an audit.
 
     Raises:
         Busy, CannotPublish: as `leased`.
     """
     with ExitStack() as held:
-        yield _acquired_soon(held, lambda: leased(place, clients, run_id, progress), pause)
+        yield _acquired_soon(held, lambda: audit_lease(place, clients, run_id, progress), pause)
+
+
+@contextmanager
+def ledger_lease_when_free(
+    place: Location,
+    clients: Clients,
+    run_id: str,
+    progress: Progress,
+    pace: Pace | None = None,
+    pause: Callable[[float], None] = sleep,
+    longest: float = LONGEST_WAIT,
+) -> Iterator[Check]:
+    """Hold the ledger lease; wait for it, since every holder needs it for some seconds or minutes only.
+
+    Raises:
+        Busy: it is still held after `longest` seconds.
+        CannotPublish: as `leased`.
+    """
+    with ExitStack() as held:
+        lease = lambda: ledger_lease(place, clients, run_id, progress, pace)  # noqa: E731
+        yield _acquired(held, lease, progress, pause, longest)
 
 
 def _acquired_soon(
@@ -97,14 +167,15 @@ def _acquired_soon(
 def leased_when_free(
     place: Location, clients: Clients, run_id: str, progress: Progress, pause: Callable[[float], None] = sleep
 ) -> Iterator[Check]:
-    """Hold the lease of a results place once other audits have released it.
+    """Hold both leases of a results place once other audits have released them.
 
     Raises:
         Busy: another audit still holds it after ten minutes.
         CannotPublish: as `leased`.
     """
     with ExitStack() as held:
-        yield _acquired(held, lambda: leased(place, clients, run_id, progress), progress, pause)
+        lease = lambda: leased(place, clients, run_id, progress, pause=pause)  # noqa: E731
+        yield _acquired(held, lease, progress, pause, LONGEST_WAIT)
 
 
 def _acquired(
@@ -112,12 +183,15 @@ def _acquired(
     lease: Callable[[], AbstractContextManager[Check]],
     progress: Progress,
     pause: Callable[[float], None],
+    longest: float,
 ) -> Check:
+    if longest <= 0:
+        return held.enter_context(lease())
     with suppress(Busy):
         return held.enter_context(lease())
     with progress.stage("wait to publish"):
-        end = _seconds() + LONGEST_WAIT
-        for _ in range(round(LONGEST_WAIT / WAIT)):
+        end = _seconds() + longest
+        for _ in range(round(longest / WAIT)):
             if _seconds() > end:  # an attempt on S3 takes several seconds itself
                 break
             pause(WAIT)
@@ -149,6 +223,10 @@ def _locked(lease: Location, run_id: str) -> Iterator[Check]:
         file = _opened(Path(lease.spark_path))
     except BlockingIOError:
         raise _busy(lease, Path(lease.spark_path).read_text(encoding="utf-8")) from None
+    except (FileExistsError, NotADirectoryError) as error:
+        folder = lease.spark_path.rpartition("/")[0]
+        way_out = "move that file away, or let `results` of the lake file name another folder"
+        raise CannotPublish(folder, "a file is in the place of this folder", way_out) from error
     except OSError as error:
         what = f"cannot be locked ({error.strerror})"
         raise CannotPublish(lease.uri, what, "let `results` be a folder that can be written") from error

@@ -15,11 +15,11 @@ from pyarrow.dataset import Expression
 
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.ledger.axis_observation import NEVER
-from lakeaudit.ledger.resolution import RESTORED, RETIRED
+from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
-from lakeaudit.results.read import FOLLOWED, FOLLOWING, UNRESOLVED
+from lakeaudit.results.read import FOLLOWED, FOLLOWING, RETIRED, UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, task_connection
@@ -178,6 +178,12 @@ class LedgerTables:
             SELECT run_id, discrepancy_id, confirmation, table_name, axis
             FROM findings JOIN ended USING (discrepancy_id)"""
         return duck.query(con, again, findings=findings, ended=ended)
+
+    def not_in_ledger(self, con: Connection, findings: Rows) -> Relation:
+        """Return the FINDINGS of a published run that are neither pending nor open in the ledger."""
+        unresolved = self._reader("discrepancies", pc.field("state").isin(UNRESOLVED), ("discrepancy_id",))
+        sql = "SELECT findings.* FROM findings ANTI JOIN unresolved USING (discrepancy_id)"
+        return duck.query(con, sql, findings=findings, unresolved=unresolved)
 
     def publish(self, changes: Changes) -> None:
         """Write what a run changed, and nothing else."""

@@ -71,5 +71,10 @@ def last_judged_by(
 
 
 def abandoned_runs(past: Results) -> list[Row]:
-    """Return the runs whose process was killed: the holder of the lease knows that none of them is alive."""
-    return [run for run in (*past.runs(), *past.followed()) if run["status"] in ("running", FOLLOWING)]
+    """Return the runs whose process was killed: the holder of both leases knows that none of them is alive."""
+    return [*(run for run in past.runs() if run["status"] == "running"), *abandoned_reports(past)]
+
+
+def abandoned_reports(past: Results) -> list[Row]:
+    """Return the runs of `follow` whose process was killed: the holder of the ledger lease knows that none is alive."""
+    return [run for run in past.followed() if run["status"] == FOLLOWING]

@@ -1,11 +1,12 @@
 """Resolutions: why a discrepancy ends, from a run's verdict on a subject that is not wrong any more."""
 
+from lakeaudit.results.read import RETIRED
 from lakeaudit.rules.rule import NONE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-RESOLUTIONS = ("restored", "reference_removed", "metastore_mended", "accepted", "retired")
-RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = RESOLUTIONS
+RESTORED, REMOVED, MENDED, ACCEPTED = "restored", "reference_removed", "metastore_mended", "accepted"
+RESOLUTIONS = (RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED)
 """Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not tracked on its own any more."""
 
 _ORIGINAL_GONE = "('content.dropped', 'content.missing_metadata')"

@@ -38,7 +38,6 @@ FACTS: dict[str, Expr] = {
         "newer": col("r_evidence_at") > col("l_last_evidence_at"),
         # a live check has refuted evidence of its table and axis that is as old as the first evidence for it
         "refuted": col("a_refuted_at") >= col("l_last_evidence_at"),
-        "since_end": col("r_edge") > col("l_last_evidence_at"),
         "worse": col("l_rank") > col("r_rank"),
         "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
         "grown": col("r_grown"),
@@ -66,7 +65,8 @@ RULES = (
     _rule("not_audited", "!audited", NO_CHANGE, "this run did not judge its table and axis, or a newer one has"),
     _rule("new", "found !known !confirmed", SET_PENDING, "one snapshot alone may be wrong"),
     _rule("new_confirmed", "found !known", OPEN, "found for the first time, and it needs no second snapshot"),
-    _rule("stale", "found resolved !since_end", NO_CHANGE, "the evidence is older than its resolution"),
+    _rule("stale", "found resolved !newer", NO_CHANGE, "the evidence is not newer than its resolution"),
+    # also within the margin of the source, where the snapshot may show the state before the resolution: never silent
     _rule("back", "found resolved !confirmed", SET_PENDING, "found again by one snapshot"),
     _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and it needs no second snapshot"),
     _rule("late", "found resolved", OPEN, "found again and confirmed; it was not reported before"),

@@ -14,8 +14,9 @@ from lakeaudit.findings.finding_rows import RunStamp, digest
 from lakeaudit.kinds import SEVERAL_STATES
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
-from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED, RETIRED
+from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED
 from lakeaudit.matching.verdicts import severity_rank
+from lakeaudit.results.read import RETIRED
 from lakeaudit.rules.classify import apply_rules
 from lakeaudit.rules.expr import Expr, duck_sql
 from lakeaudit.runtime import duck
@@ -136,7 +137,6 @@ def settle_rows(
         SELECT rows.*, {duck.literal(stamp.run_id)} AS run_id, {at} AS now, NULL::TIMESTAMP AS l_found_at,
             {of_ledger}, {former}, {_rank("held.severity")} AS l_rank,
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_evidence_at END AS r_evidence_at,
-            CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
             found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
             found.kind AS r_kind, found.severity AS r_severity, {_rank("found.severity")} AS r_rank,
             ({grown}) AS r_grown, ({_larger(0)} OR {_REPLACED}) AS r_larger, ({_larger(growth)}) AS r_much_larger,

@@ -6,7 +6,7 @@ from lakeaudit import keys
 from lakeaudit.evidence.registry import state_kinds
 from lakeaudit.matching.pairs import SourceFacts
 from lakeaudit.rules import file_rules
-from lakeaudit.rules.file_facts import MD5_TEXT, PARTS_TEXT
+from lakeaudit.rules.file_facts import PARTS_TEXT
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -71,8 +71,10 @@ def content_etag(etag: str, multipart: str, encryption: str) -> str:
 
     An ETag of parts ends in their number (S3 User Guide, "Checking object integrity"); equal ones have equal parts.
     """
-    whole = f"regexp_matches({etag}, {duck.pattern(MD5_TEXT)}) AND NOT coalesce({multipart}, false)"
-    parts = f"regexp_matches({etag}, {duck.pattern(PARTS_TEXT)})"  # patterns cost most of a fingerprint: one for each
+    # this is MD5_TEXT: patterns cost most of a fingerprint, and one without a repetition half of one with it
+    md5 = f"strlen({etag}) = 32 AND NOT regexp_matches({etag}, '[^0-9a-f]')"
+    whole = f"{md5} AND NOT coalesce({multipart}, false)"
+    parts = f"regexp_matches({etag}, {duck.pattern(PARTS_TEXT)})"
     told = f"CASE WHEN contains({etag}, '-') THEN {parts} ELSE {whole} END"
     return f"{told} AND coalesce({encryption} IN ('NONE', 'SSE-S3'), true)"
 

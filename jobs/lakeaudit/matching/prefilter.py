@@ -67,7 +67,7 @@ def is_filtered(kind: str) -> bool:
 
 
 Fingerprint = Callable[[Connection, Rows], Relation]
-"""Rows of a manifest's own kind -> table_name, bucket, key, size, claimed_at, plain: one row for each of them."""
+"""Rows of a manifest's own kind -> table_name, bucket, key, category, size, claimed_at, plain: one row each."""
 
 TABLE = pa.schema(
     [

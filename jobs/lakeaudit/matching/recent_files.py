@@ -15,8 +15,11 @@ from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-YOUNG = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.OUT)
-"""Rules of the content axis for files that are too young for this evidence."""
+YOUNG = (
+    *(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.OUT),
+    *file_rules.UNSETTLED,
+)
+"""Rules of the content axis for files that are too young for this evidence, or were written again since it."""
 
 OUTSIDE = tuple(rule.id for rule in file_rules.CONTENT if rule.verdict == file_rules.UNCOVERED)
 """Rules of the content axis for files that no storage source covers."""

@@ -28,7 +28,7 @@ def template(
 
     Args:
         name: the lake or location.
-        task: audit, reconcile or scan.
+        task: audit, follow, guard, reconcile or scan.
         policy: the policy of the role.
         bucket: the name of the results bucket that the stack creates; None: none.
         steps: what a person has to set up, since a stack cannot change an existing bucket or trail.

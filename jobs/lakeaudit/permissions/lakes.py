@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from lakeaudit.config import Lake, SnsAlert
-from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE, catalog_kinds
+from lakeaudit.config import CatalogSource, Lake, SnsAlert
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE, catalog_kinds, roots
 from lakeaudit.evidence.table_grants import on_tables
 from lakeaudit.grants import (
     DELETE,
@@ -19,6 +19,7 @@ from lakeaudit.grants import (
     PUT,
     VERSIONING,
     Grant,
+    NoGrant,
     S3Grant,
     ServiceGrant,
     arn,
@@ -42,8 +43,7 @@ def audit_grants(lake: Lake) -> Iterator[Grant]:
     """Yield the grants of `audit`, also with `--live`, of `doctor`, `explain` and `hazards`, and to read results."""
     yield from on_tables("ReadTables", lake, _JUDGED)
     yield from _older_versions(lake)
-    for source in lake.inventories:
-        yield from STORAGE[source.kind].permissions(source, lake)
+    yield from _inventories(lake)
     for store in lake.metastores:
         yield from METASTORES[store.kind].permissions(store, lake)
     yield from _records(lake)
@@ -53,14 +53,24 @@ def audit_grants(lake: Lake) -> Iterator[Grant]:
             yield ServiceGrant("SendAlerts", (literal(each.topic_arn),), ("sns:Publish",))
 
 
+def guard_grants(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants of `guard`, which changes nothing."""
+    yield from on_tables("ReadTables", lake, _STATES)
+    yield from _older_versions(lake)
+    yield from _other_tables(lake)
+    if not lake.discoveries:
+        yield from _inventories(lake)
+    yield from _catalogs(lake)
+    yield from _records(lake)
+    yield S3Grant("ReadResults", lake.results, (GET, LIST))
+
+
 def reconcile_grants(lake: Lake) -> Iterator[Grant]:
     """Yield the grants of `reconcile plan`, `apply`, `undo` and `purge`."""
     yield from on_tables("ReadTables", lake, _STATES)
+    yield from _other_tables(lake)
     yield from _older_versions(lake)
-    catalogs = catalog_kinds()
-    for store in lake.metastores:
-        if store.kind in catalogs:
-            yield from catalogs[store.kind].permissions(store, lake)
+    yield from _catalogs(lake)
     yield from _records(lake)
     yield _results(lake)
     for action in ACTIONS.values():
@@ -95,6 +105,48 @@ def _older_versions(lake: Lake) -> Iterator[Grant]:
     everywhere = any(store.knows_files and store.location is None for store in lake.metastores)
     claimed = tuple(table for table in lake.tables if table.manifests or everywhere)
     yield from on_tables("ReadTables", lake.model_copy(update={"tables": claimed}), (GET_VERSION,))
+
+
+def _other_tables(lake: Lake) -> Iterator[Grant]:
+    """Yield the grants to find tables that the lake file does not name, and to read those of catalogs."""
+    folders = (
+        Location(table.location.bucket, parent)
+        for table in lake.tables
+        for parent in _parents(table.location.key)
+    )
+    for folder in dict.fromkeys(folders):
+        for root in roots().values():
+            yield S3Grant("FindTables", folder.join(root.folder), (LIST,))
+    if lake.discoveries:
+        yield from _inventories(lake)
+    for store in lake.metastores:
+        if isinstance(store, CatalogSource):
+            yield _catalog_tables(store)
+
+
+def _inventories(lake: Lake) -> Iterator[Grant]:
+    for source in lake.inventories:
+        yield from STORAGE[source.kind].permissions(source, lake)
+
+
+def _catalogs(lake: Lake) -> Iterator[Grant]:
+    catalogs = catalog_kinds()
+    for store in lake.metastores:
+        if store.kind in catalogs:
+            yield from catalogs[store.kind].permissions(store, lake)
+
+
+def _parents(key: str) -> Iterator[str]:
+    parts = key.split("/")
+    yield from ("/".join(parts[:n]) for n in range(1, len(parts)))
+
+
+def _catalog_tables(store: CatalogSource) -> Grant:
+    """Return the grant on the tables of a catalog, each of which may be a clone that needs files of other tables."""
+    if store.location is not None:
+        return S3Grant("ReadCatalogTables", store.location, (GET, LIST))
+    why = "each of its tables is read, and the lake file does not say where they are"
+    return NoGrant(f"catalog {store.name}", why, "give the catalog a `location`")
 
 
 def _records(lake: Lake) -> Iterator[Grant]:

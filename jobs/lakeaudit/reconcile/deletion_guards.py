@@ -7,7 +7,7 @@
 4. It was written after the first complete audit of its table: older files may have an owner that no audit knows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -43,6 +43,14 @@ def is_old_enough(table: Table, head: ObjectHead, now: datetime) -> str | None:
     if head.modified_at + table.settings.leftover_age + may_last <= now:
         return None
     return f"it was written on {head.modified_at:%Y-%m-%d %H:%M}, so it is younger than leftover_age"
+
+
+def is_old_enough_at_place(
+    tables: Sequence[Table], table: Table, head: ObjectHead, now: datetime
+) -> str | None:
+    """Guard 2 for all tables at the location of a table: a writer of each may still commit the file."""
+    sharing = [each for each in tables if each.location == table.location and each.name != table.name]
+    return next(filter(None, (is_old_enough(each, head, now) for each in (table, *sharing))), None)
 
 
 def may_be_in_commit(written: datetime, longest: timedelta | None, now: datetime) -> str | None:

@@ -3,23 +3,25 @@
 Rows and headline are both made from the unresolved discrepancies of the lake, so that they cannot differ.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.advice.causes import added, causes_in_words, causes_of_all, purpose_question
 from lakeaudit.advice.command_lines import operand, option
 from lakeaudit.advice.next_steps import (
+    CHECKS,
     CLEARED,
     PLANS,
+    apply_command,
     beside_others,
     list_command,
     may_be_meant,
     repair_command,
 )
-from lakeaudit.kinds import KINDS, loses_state, rank
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, loses_state, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
 
@@ -28,15 +30,14 @@ Row = Mapping[str, Any]
 ACCEPTED = "accepted"
 FIRST_THE_LOG = "first repair the lost or overwritten commit of the table"
 
-_PART = re.compile(r" \(\d+ of \d+\)$")
-
 
 @dataclass(frozen=True)
 class Broken:
     """All unresolved discrepancies of one kind and severity that nobody accepted.
 
     `tables` are the tables with such discrepancies, the most first. This run found `new` of them for the first time and
-    `again` after they were resolved. `since` is the oldest evidence, `causes` are the known ones, most common first.
+    `again` after they were resolved. `since` is the oldest evidence, `since_newest` that of the newest
+    discrepancy, `by_cause` counts the known causes, most common first.
     """
 
     kind: str
@@ -49,11 +50,40 @@ class Broken:
     rows: Amount
     bytes: Amount
     since: datetime | None
-    causes: tuple[str, ...]
+    since_newest: datetime | None
+    by_cause: Mapping[str, int]
     recovery: Recovery
     command: str
     blocked: bool = False
     """Whether no plan removes these unused files before a lost or overwritten commit of their table is repaired."""
+
+    @property
+    def has_several_times(self) -> bool:
+        """Return whether some of the discrepancies exist for a shorter time than the oldest."""
+        return self.since != self.since_newest
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Return the causes, if every discrepancy has a known one; see `next_steps.may_be_meant`."""
+        return causes_of_all(self.by_cause, self.number)
+
+    @property
+    def cause(self) -> str:
+        """Return the cause of all, or how many have which cause; empty if no cause is known."""
+        return causes_in_words(self.by_cause, self.number)
+
+    @property
+    def before_plan(self) -> str:
+        """Return how many files the plan repairs, and the question that a person has to answer first; empty if none."""
+        if not self.left_to_a_person:
+            return ""
+        question = purpose_question([self.kind], self.by_cause, self.number)
+        return f"{self.recovery.plan_extent(restore=False)} First answer: {question}".strip()
+
+    @property
+    def then(self) -> str:
+        """Return the command that applies the plan; empty if the command plans nothing."""
+        return apply_command(self.command) if self.command.startswith(PLANS) else ""
 
     @property
     def remedy(self) -> str:
@@ -69,6 +99,8 @@ class Broken:
     @property
     def purpose(self) -> str:
         """Return the purpose of the command."""
+        if self.command.startswith(CHECKS):
+            return "Check the sources"
         return "Plan the repair" if self.command.startswith(PLANS) else "List the files"
 
     @property
@@ -123,6 +155,7 @@ def _broken(
             tables[row["table_name"]] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
     recovery = Recovery.of_sums(rows)
+    by_cause = added(row["by_cause"] for row in ledger_rows)
     blocked = kind in CLEARED and bool(tables) and tables.keys() <= {*losing}
     return Broken(
         kind=kind,
@@ -135,9 +168,12 @@ def _broken(
         rows=Amount.of(row["rows_at_stake"] for row in rows),
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
         since=min((row["since"] for row in ledger_rows if row["since"]), default=None),
-        causes=_causes(ledger_rows),
+        since_newest=max((at for row in ledger_rows if (at := _newest(row))), default=None),
+        by_cause=by_cause,
         recovery=recovery,
-        command=_command(kind, tables, recovery, _causes(ledger_rows), lake, past, blocked=blocked),
+        command=_command(
+            kind, tables, recovery, causes_of_all(by_cause, number), lake, past, blocked=blocked
+        ),
         blocked=blocked,
     )
 
@@ -161,13 +197,10 @@ def _command(
     return beside_others(repair_command(lake, table, kind, recovery.plannable, causes, restore=False), kind)
 
 
-def _causes(ledger_rows: Iterable[Row]) -> tuple[str, ...]:
-    """Count the most common cause of each table; the number in brackets counts that table only, and is cut off."""
-    causes: Counter[str] = Counter()
-    for row in ledger_rows:
-        if row["cause"]:
-            causes[_PART.sub("", row["cause"])] += row["number"]
-    return tuple(sorted(causes, key=lambda cause: (-causes[cause], cause)))
+def _newest(row: Row) -> datetime | None:
+    """Return since when the newest discrepancy of a row exists; for lost coverage the time of the notice is another."""
+    newest: datetime | None = row.get("since_newest")
+    return row["since"] if newest is None or row["kind"] == COVERAGE_LOST else newest
 
 
 def _of_past(lake: str, kind: str, past: str) -> str:

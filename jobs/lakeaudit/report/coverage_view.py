@@ -12,7 +12,15 @@ from typing import Any
 from lakeaudit import formatting
 from lakeaudit import judged as judged_rows
 from lakeaudit.advice.next_steps import LOST_LOG
-from lakeaudit.kinds import AXES, KINDS, OPEN_OUTCOMES, TABLE_MISSING, YOUNG_OUTCOME, says_loss
+from lakeaudit.kinds import (
+    AXES,
+    JUDGED_OUTCOMES,
+    KINDS,
+    OPEN_OUTCOMES,
+    TABLE_MISSING,
+    YOUNG_OUTCOME,
+    says_loss,
+)
 
 Row = Mapping[str, Any]
 
@@ -62,8 +70,25 @@ class Cell:
         """Return the share of files that was judged; None where a percentage would mislead."""
         if self.state not in ("part", "whole") or self.share is None:
             return None
-        hides = self.state == "part" and self.share == 1  # files behind an evidence gap are not counted
+        hides = self.state == "part" and (
+            self.share == 1 or self.is_outdated
+        )  # files behind an evidence gap are not counted
         return None if hides else formatting.share(self.share)
+
+    @property
+    def judged_files(self) -> int:
+        """Return the number of judged files."""
+        return sum(self.counts[name] for name in JUDGED_OUTCOMES)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether the files were judged by evidence that is too old: it does not show later losses."""
+        return judged_rows.OUTDATED in (self.reason or "")
+
+    @property
+    def hides_files(self) -> bool:
+        """Return whether files were not judged whose number is not known, or all by evidence that is too old."""
+        return self.state == "part" and (self.is_outdated or self.percent is None)
 
     @property
     def old_enough(self) -> int:
@@ -80,7 +105,13 @@ class Cell:
         """Return how much of the axis was judged: a share, or why there is none."""
         if self.own_findings:
             return f"{formatting.number(self.own_findings, 'finding')} from the table's own metadata"
-        known = STANDINGS["part"] if self.state == "part" and self.share is not None else NOTHING_JUDGED
+        noun = "commit" if self.axis == "commit" else "file"
+        if self.state == "part" and self.is_outdated:
+            return f"0 of {formatting.number(self.old_enough, noun)} judged by recent evidence"
+        known = NOTHING_JUDGED
+        if self.state == "part" and self.share is not None:
+            all_known = formatting.number(self.old_enough, noun)
+            known = f"{formatting.count(self.judged_files)} of more than {all_known} judged"
         return self.percent or _WITHOUT_SHARE.get(self.state, known)
 
 
@@ -98,6 +129,13 @@ class Judged:
     version: int | None
     horizon: datetime | None
     cells: Mapping[str, Cell]
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """Return the axes with a reason that an axis before them has, too."""
+        reasons = {axis: cell.reason for axis in AXES if (cell := self.cells.get(axis)) and cell.reason}
+        first = {reason: axis for axis, reason in reversed(reasons.items())}
+        return frozenset(axis for axis, reason in reasons.items() if first[reason] != axis)
 
     @property
     def files(self) -> int:

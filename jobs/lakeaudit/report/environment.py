@@ -17,14 +17,15 @@ from markupsafe import Markup
 
 from lakeaudit import formatting
 from lakeaudit.advice import next_steps
-from lakeaudit.kinds import KINDS, axis_words
+from lakeaudit.kinds import KINDS, axis_words, check_words
 from lakeaudit.report import coverage_view, palette, plots, summary
 from lakeaudit.results import recovery
 from lakeaudit.results.watermark import stopped_by
 
 SINCE = (
-    "If a delete marker or an access log shows when the fault happened, the column Since shows that time. "
-    "Otherwise it shows the time of the first storage snapshot or audit that showed the fault, which may be later."
+    "If a delete marker or an access log shows when the fault happened, the column “Open for” counts from that time. "
+    "Lost coverage counts from the end of the evidence. "
+    "Otherwise it counts from the first storage snapshot or audit that showed the fault, which may be later."
 )
 
 
@@ -103,7 +104,7 @@ def environment() -> Environment:
     templates.globals.update(
         at_stake=summary.AT_STAKE, command=next_steps.learn_more, printed_step=next_steps.printed_step
     )
-    templates.globals.update(advice=next_steps.advice, axis_words=axis_words)
+    templates.globals.update(advice=next_steps.advice, axis_words=axis_words, check_words=check_words)
     templates.globals.update(
         confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
     )
@@ -151,7 +152,7 @@ def _time(value: datetime | None) -> Markup:
 def _ago(value: datetime | None, now: datetime, *, bare: bool = False) -> Markup:
     """Return the time before or after `now`; the exact time shows on hover and in print, and a script updates it.
 
-    A bare one has no `ago`, for a column with the heading `Since`.
+    A bare one has no `ago`, for a column with the heading `Open for`.
     """
     if value is None:
         return Markup("{}").format(formatting.UNKNOWN)

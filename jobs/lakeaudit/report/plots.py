@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lakeaudit.formatting import count, second, shortened, size, visible
-from lakeaudit.kinds import SEVERITIES, rank
+from lakeaudit.formatting import count, number, second, shortened, size, visible
+from lakeaudit.kinds import JUDGED_OUTCOMES, SEVERITIES, rank
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
 from lakeaudit.report.summary import Line
 from lakeaudit.results.summaries.open_by_day import OpenByDay
@@ -25,6 +25,9 @@ DAY = 8
 """Width of a day in units."""
 NAME = 80
 """Characters of a name in the text of a plot."""
+
+NOT_JUDGED = "not_judged"
+"""Name of the part of a bar for files that were not judged, besides the outcomes."""
 
 _BAR = Markup('<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>')
 _STRIP = Markup(
@@ -43,10 +46,19 @@ def bar(value: int, largest: int, css_class: str) -> Markup:
 
 
 def outcomes(cell: Cell) -> Markup:
-    """Draw a stacked bar of the cell's outcomes in the order of OUTCOMES; empty if the axis has no files."""
-    widths = _widths([cell.counts[name] for name in OUTCOMES])
+    """Draw a stacked bar of the cell's outcomes in the order of OUTCOMES; empty if the axis has no files.
+
+    If files were not judged whose number is not known, a part of the bar is for them. Evidence that is too old judges
+    nothing of today, so that the whole bar is for files that were not judged.
+    """
+    names = (*OUTCOMES, NOT_JUDGED)
+    counts = [cell.counts[name] for name in OUTCOMES]
+    if cell.is_outdated and cell.hides_files:
+        counts = [0 if name in JUDGED_OUTCOMES else many for name, many in zip(OUTCOMES, counts, strict=True)]
+    unknown = max(sum(cell.counts.values()) - sum(counts), sum(counts) // 3, 1) if cell.hides_files else 0
+    widths = _widths([*counts, unknown])
     shapes, left = [], 0.0
-    for name, width in zip(OUTCOMES, widths, strict=True):
+    for name, width in zip(names, widths, strict=True):
         if width:
             shape = Markup('<rect class="o-{}" x="{:.2f}" width="{:.2f}" height="10"/>')
             shapes.append(shape.format(name, left, width))
@@ -147,9 +159,12 @@ def ticks(runs: Sequence[Mapping[str, Any]]) -> Markup:
 
 def _tick(at: int, run: Mapping[str, Any]) -> Markup:
     tall = _RUN_HEIGHTS.get(run["status"], _STRIP_HEIGHT)
+    tall = max(tall, _RUN_HEIGHTS["suspect"]) if run.get("gates") else tall
     shape = Markup('<rect class="r-{}" x="{}" y="{}" width="6" height="{}"><title>{}</title></rect>')
-    label = visible(f"{second(run['as_of'])}: {run['status']}")
-    return shape.format(run["status"], 8 * at + 1, _STRIP_HEIGHT - tall, tall, label)
+    gates = f", {number(len(run['gates']), 'failed gate')}" if run.get("gates") else ""
+    label = visible(f"{second(run['as_of'])}: {run['status']}{gates}")
+    look = "alarm" if gates and run["status"] in ("complete", "partial") else run["status"]
+    return shape.format(look, 8 * at + 1, _STRIP_HEIGHT - tall, tall, label)
 
 
 def days(trend: OpenByDay, table: str) -> Markup:

@@ -11,6 +11,7 @@ from typing import Any
 from lakeaudit.errors import one_line
 from lakeaudit.formatting import ACCEPTED, PENDING, count, first_names, number, visible
 from lakeaudit.judged import NOTHING, PART
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
@@ -166,7 +167,7 @@ def _young(tables: Sequence[Judged]) -> Iterable[str]:
 
 
 def _of_kind(line: Line) -> str:
-    return f"{count(line.stake.findings)} {line.name.replace('_', ' ')}"
+    return counted_kind(line.name, line.stake.findings, line.stake.files.known)
 
 
 def _worst_kinds(worst: Line, kinds: Sequence[Line]) -> str:
@@ -178,7 +179,7 @@ def _worst_kinds(worst: Line, kinds: Sequence[Line]) -> str:
     where = f" in {_tables(worst.tables)}" if worst.tables else ""
     if len(named) == 1 or not where:
         return f"{', '.join(named)}{where}"
-    return f"{count(sum(line.stake.findings for line in lines))}{where}: {', '.join(named)}"
+    return f"{count(sum(line.stake.findings for line in lines))} discrepancies{where}: {', '.join(named)}"
 
 
 def _also(worst: Line | None, severities: Sequence[Line]) -> Iterable[str]:

@@ -4,10 +4,11 @@ Only finished runs are shown. Findings are streamed batch by batch, worst severi
 hundreds of thousands.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
+from itertools import islice
 from operator import and_, or_
 from typing import Any
 
@@ -36,7 +37,13 @@ WITH_CHANGES = (*PUBLISHED, FOLLOWED)
 UNRESOLVED = ("pending", "open")
 """States of a discrepancy that is not resolved."""
 
+RETIRED = "retired"
+"""The resolution of a discrepancy that audits no longer follow."""
+
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
+FEW = 16 * BATCH_ROWS
+"""The most rows that are held to sort them."""
+_ODD = ~pc.field("severity").isin(SEVERITIES) | pc.field("severity").is_null()
 _GROUP = ("kind", "severity", "table_name", "partition_path", "recoverable")
 
 
@@ -76,9 +83,12 @@ class Results(ResultTables):
         return [run for run in self._every_run() if run["status"] in (FOLLOWING, FOLLOWED)]
 
     def _every_run(self) -> list[Row]:
-        if "runs" not in self._rows_read:
-            self._rows_read["runs"] = sorted(self._rows("runs", pc.scalar(True)), key=_order)
-        return self._rows_read["runs"]
+        if self.delta("runs") is None:
+            return []
+        opened = self._tables["runs"]
+        if opened.rows is None:
+            opened.rows = sorted(self._rows("runs", pc.scalar(True)), key=_order)
+        return opened.rows
 
     def last_published(self) -> Row | None:
         """Return the published run that finished last."""
@@ -235,10 +245,29 @@ class Results(ResultTables):
         return sorted(self._rows("transitions", _among(("discrepancy_id", ids))), key=lambda row: row["at"])
 
     def _worst_first(self, table: str, condition: Expression) -> Iterator[pa.RecordBatch]:
-        for severity in SEVERITIES:
-            yield from self.batches(table, condition & (pc.field("severity") == severity))
-        odd = pc.field("severity").isin(SEVERITIES)
-        yield from self.batches(table, condition & (~odd | pc.field("severity").is_null()))
+        for batches in self._by_severity(table, condition):
+            yield from batches
+
+    def _by_severity(self, table: str, condition: Expression) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the rows of one severity after the other, the worst first; at last those of no known one."""
+        few = self._few(table, condition)
+        for severity in (*(pc.field("severity") == each for each in SEVERITIES), _ODD):
+            if few is None:
+                yield self.batches(table, condition & severity)
+            else:
+                found = few.filter(severity).to_batches(max_chunksize=BATCH_ROWS)
+                yield (batch for batch in found if batch.num_rows)
+
+    def _few(self, table: str, condition: Expression) -> pa.Table | None:
+        """Return the rows that match in one pass; None if they are more than `FEW`."""
+        batches: list[pa.RecordBatch] = []
+        for batch in self.batches(table, condition):
+            batches.append(batch)
+            if sum(each.num_rows for each in batches) > FEW:
+                return None
+        return (
+            pa.Table.from_batches(batches) if batches else pa.table({"severity": pa.array([], pa.string())})
+        )
 
     def findings_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
         """Return the run's findings about one key, or with this key as their related key."""
@@ -260,10 +289,10 @@ class Results(ResultTables):
         `below` limits them to keys of a bucket with a prefix.
         """
         found: list[Row] = []
-        for severity in SEVERITIES:
+        known = islice(self._by_severity("findings", _of(run_id) & _below(below)), len(SEVERITIES))
+        for batches in known:
             if len(found) < limit:
-                condition = _of(run_id) & (pc.field("severity") == severity) & _below(below)
-                found += self._top(condition, limit - len(found))
+                found += _top(batches, limit - len(found))
         return found
 
     def open_below(self, bucket: str, prefix: str) -> list[Row]:
@@ -302,21 +331,22 @@ class Results(ResultTables):
         about = (pc.field("bucket") == bucket) & (pc.field("key") == key)
         return self._rows("leftover_files", _of(run_id) & about)
 
-    def _top(self, condition: Expression, limit: int) -> list[Row]:
-        """Return the first `limit` rows; only few batches are held at a time."""
-        order = [("bytes_at_stake", "descending"), ("key", "ascending"), ("table_name", "ascending")]
-        batches: list[pa.RecordBatch] = []
-        for batch in self.batches("findings", condition):
-            batches.append(batch)
-            if sum(each.num_rows for each in batches) > limit + 16 * BATCH_ROWS:
-                batches = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_batches()
-        rows: list[Row] = []
-        if batches:
-            rows = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_pylist()
-        return rows
-
     def _rows(self, table: str, condition: Expression) -> list[Row]:
         return [row for batch in self.batches(table, condition) for row in batch.to_pylist()]
+
+
+def _top(found: Iterable[pa.RecordBatch], limit: int) -> list[Row]:
+    """Return the first `limit` rows; only few batches are held at a time."""
+    order = [("bytes_at_stake", "descending"), ("key", "ascending"), ("table_name", "ascending")]
+    batches: list[pa.RecordBatch] = []
+    for batch in found:
+        batches.append(batch)
+        if sum(each.num_rows for each in batches) > limit + FEW:
+            batches = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_batches()
+    rows: list[Row] = []
+    if batches:
+        rows = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_pylist()
+    return rows
 
 
 def _order(run: Row) -> tuple[datetime, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.advice.next_steps import LOSS_KINDS, LOST_COMMIT, PLANNED
+from lakeaudit.advice.next_steps import BROUGHT_BACK, LOSS_KINDS, LOST_COMMIT, PLANNED
 from lakeaudit.formatting import age, count, number, second, visible
 from lakeaudit.kinds import KINDS
 
@@ -45,6 +45,8 @@ class Recovery:
         plannable: the same as `answers`, but a file that no plan restores counts as `no`.
         followers: number of files that may be recoverable, and whose repair the finding `overwritten_commit` of the
             same file describes.
+        needs_allow: number of files that can be restored, but by a plan only with `--allow restore`.
+        by_default: number of files that a plan restores without `--allow restore`.
     """
 
     total: int = 0
@@ -57,14 +59,16 @@ class Recovery:
     first_table: str | None = None
     plannable: Mapping[str, int] = field(default_factory=dict)
     followers: int = 0
+    needs_allow: int = 0
+    by_default: int = 0
 
     @classmethod
     def of_sums(cls, rows: Sequence[Row], number: str = "findings") -> "Recovery":
         """Return the recovery of rows that sum up discrepancies.
 
         Args:
-            rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name and `by_hand`
-                (see `lake_standing.BY_HAND`).
+            rows: each with kind, recoverable, recoverable_until, their number, and perhaps table_name, `by_hand`
+                (see `lake_standing.BY_HAND`) and `needs_allow` (see `lake_standing.NEEDS_ALLOW`).
             number: the column of the number.
         """
         answers: Counter[str] = Counter()
@@ -92,6 +96,12 @@ class Recovery:
             first_table=_first_table(rows, until),
             plannable=plannable,
             followers=sum(row[number] for row in following),
+            needs_allow=sum(row.get("needs_allow") or 0 for row in rows if _is_planned(row)),
+            by_default=sum(
+                row[number] - row["needs_allow"]
+                for row in rows
+                if _is_planned(row) and row.get("needs_allow") is not None
+            ),
         )
 
     @classmethod
@@ -137,13 +147,22 @@ class Recovery:
 
     @property
     def note(self) -> str:
-        """Return which lost or changed files another finding describes; empty if none."""
-        if not self.followers:
+        """Return which files another finding describes, and which a plan leaves out by default; empty if none."""
+        by_hand = f"{self._which(self.followers)}only by hand (see the finding {LOST_COMMIT})"
+        permitted = f"{self._which(self.needs_allow)}only with --allow restore"
+        return "; ".join([*([by_hand] if self.followers else []), *([permitted] if self.needs_allow else [])])
+
+    def plan_extent(self, *, restore: bool) -> str:
+        """Return how many files a plan repairs, with or without `--allow restore`; empty if both repair the same."""
+        if not self.needs_allow and not self.plannable.get("unknown"):
             return ""
-        which = (
-            "" if self.followers in (self.losses, self.restorable) else f"{count(self.followers)} of these "
-        )
-        return f"{which}only by hand (see the finding {LOST_COMMIT})"
+        least = "at least " if self.plannable.get("unknown") else ""
+        repaired = self.by_default + (self.needs_allow if restore else 0)
+        how = "With" if restore else "Without"
+        return f"{how} --allow restore this plan repairs {least}{count(repaired)} of {number(self.losses, 'file')}."
+
+    def _which(self, some: int) -> str:
+        return "" if some in (self.losses, self.restorable) else f"{count(some)} of these "
 
     @property
     def without_end(self) -> str:
@@ -153,6 +172,22 @@ class Recovery:
         if self.restorable:
             return "expiry date not known"
         return "not known" if self.answers.get("unknown") else "no"
+
+
+def add_recoveries(parts: Iterable[Recovery]) -> Recovery:
+    """Return the numbers of files of several groups together, for `plan_extent`."""
+    each = list(parts)
+    answers, plannable = Counter[str](), Counter[str]()
+    for part in each:
+        answers.update(part.answers)
+        plannable.update(part.plannable)
+    return Recovery(
+        total=sum(part.total for part in each),
+        answers=answers,
+        plannable=plannable,
+        needs_allow=sum(part.needs_allow for part in each),
+        by_default=sum(part.by_default for part in each),
+    )
 
 
 def brief(recovery: Recovery, now: datetime | None = None) -> str:
@@ -220,11 +255,14 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
 
 
 def _by_hand(recovery: Recovery) -> str:
-    """Return how many of the files that can be restored no plan restores, in brackets; empty if none."""
-    if not recovery.only_by_hand:
-        return ""
-    some = "" if recovery.only_by_hand == recovery.restorable else f"{count(recovery.only_by_hand)} of them "
-    return f" ({some}only by hand)"
+    """Return how many of the files that can be restored no plan, or no default plan restores; empty if none."""
+    ways = {"only by hand": recovery.only_by_hand, "only with --allow restore": recovery.needs_allow}
+    parts = [
+        f"{'' if some == recovery.restorable else f'{count(some)} of them '}{way}"
+        for way, some in ways.items()
+        if some
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
@@ -249,8 +287,7 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     how = f"recoverable: {_joined(recovery.amount, recovery.source, _until(recovery.until, now))}"
     if recovery.until is not None or not recovery.restorable:
         return how
-    expire = "older versions expire" if recovery.restorable > 1 else "older version expires"
-    return f"{how} (it is not known when the {expire})"
+    return f"{how} (expiry date not known)"
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:
@@ -293,6 +330,11 @@ def _answer(row: Row) -> str | None:
     if kind in LOSS_KINDS:
         return recoverable or "unknown"
     return None if kind in KINDS else recoverable
+
+
+def _is_planned(row: Row) -> bool:
+    """Return whether a plan may restore the files of a row."""
+    return _answer(row) == "yes" and row["kind"] in BROUGHT_BACK and row.get("by_hand") is None
 
 
 def _is_readable(row: Row) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow.dataset import Dataset, Expression, Fragment
 
 from lakeaudit.errors import CannotAudit, SourceError, one_line
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import File, list_files
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.connections.aws_failures import explain
@@ -38,6 +37,8 @@ class ResultTables:
         self._clients = clients
         self._lake = lake
         self._require_lease = require_lease
+        self._tables: dict[str, _Opened] = {}
+        self._family: dict[str, _Opened] = {}
 
     @property
     def lake(self) -> str:
@@ -56,14 +57,20 @@ class ResultTables:
 
     def again(self) -> Self:
         """Return the same results with their newest rows."""
-        return type(self)(self._place, self._clients, self._lake, self._require_lease)
+        return self._following(self._require_lease)
 
     def leased_by(self, require_lease: Callable[[], None]) -> Self:
         """Return the same results for a run that holds their lease: each write calls `require_lease` first.
 
         A process that was suspended must not overwrite rows of a later run; `require_lease` raises Busy then.
         """
-        return type(self)(self._place, self._clients, self._lake, require_lease)
+        return self._following(require_lease)
+
+    def _following(self, require_lease: Callable[[], None] | None) -> Self:
+        """Return the newest rows; what was read of tables that nobody has written to since is not read again."""
+        following = type(self)(self._place, self._clients, self._lake, require_lease)
+        following._family = self._family
+        return following
 
     def require_lease(self) -> None:
         """Raise Busy when another run may have taken over the lease under which these results are written."""
@@ -91,18 +98,22 @@ class ResultTables:
     def _dataset(self, table: str) -> Dataset | None:
         """Return the table's dataset; None where the table was never written."""
         found = self.delta(table)
-        if found is None:
-            return None
-        if table not in self._datasets:
+        opened = self._tables[table]
+        if found is not None and opened.dataset is None:
             with self.reading(table):
-                self._datasets[table] = _with_all_columns(found.to_pyarrow_dataset(), table)
-        return self._datasets[table]
+                opened.dataset = _with_all_columns(found.to_pyarrow_dataset(), table)
+        return opened.dataset
 
     def has_table(self, table: str) -> bool:
         """Return whether a result table was ever written: its first commit was finished."""
+        return self._newest_file(table) is not None
+
+    def _newest_file(self, table: str) -> File | None:
+        """Return the newest commit of a table, or another file of its log; None where it was never written."""
         try:
             log = list_files(self._clients, self._place.join(table, "_delta_log"), flat=True)
-            return not all(file.name.startswith(".") for file in log)
+            written = (file for file in log if not file.name.startswith("."))
+            return max(written, key=lambda file: (file.name[:1].isdigit(), file.name), default=None)
         except SourceError as error:  # delta-rs words a missing bucket, a refusal or a dead endpoint worse
             raise CannotAudit(*error.args) from error
 
@@ -116,36 +127,54 @@ class ResultTables:
         if opened is None:
             self._tables[table] = self._open(table, options)
         elif opened.table is not None and opened.options != options:
-            self._datasets.pop(table, None)
-            self._tables[table] = self._open(table, options, opened.table.version())
+            self._tables[table] = _Opened(options, self._at(table, options, opened.table.version()))
         return self._tables[table].table
 
-    def _open(self, table: str, options: dict[str, str], version: int | None = None) -> "_Opened":
+    def _open(self, table: str, options: dict[str, str]) -> "_Opened":
+        """Open the newest version of a table, or take it from relatives (`again`, `leased_by`) that opened it."""
+        newest = self._newest_file(table)
+        if newest is None:
+            return _Opened(options, None)
+        known = self._family.get(table)
+        if known is None or (known.newest, known.options) != (newest, options):
+            known = self._family[table] = _Opened(options, self._at(table, options), newest)
+        known.users += 1
+        return known
+
+    def _at(self, table: str, options: dict[str, str], version: int | None = None) -> DeltaTable:
         with self.reading(table):
-            if version is None and not self.has_table(table):
-                return _Opened(options, None)
-            uri = self._place.join(table).path_or_uri
-            return _Opened(options, DeltaTable(uri, version, storage_options=options))
+            return DeltaTable(self._place.join(table).path_or_uri, version, storage_options=options)
 
     def newest(self, table: str) -> DeltaTable | None:
         """Return the newest version of a result table, for a write; None where it was never written.
 
-        Rows that were read from it before stay those of the version that was read.
+        Rows that were read from it before stay those of the version that was read, here and in relatives.
         """
-        if (opened := self._tables.get(table)) is not None and opened.table is None:
-            del self._tables[table]
-        found = self.delta(table)
-        if found is not None and opened is not None:
+        opened = self._tables.get(table)
+        if opened is None or opened.table is None:
+            options = self._options
+            there = self.has_table(table)
+            self._tables[table] = _Opened(options, self._at(table, options) if there else None)
+        elif opened.users > 1:
+            opened.users -= 1
+            own = _Opened(self._options, self._at(table, self._options), None, opened.dataset, opened.rows)
+            self._tables[table] = own
+        elif (found := self.delta(table)) is not None:
+            self._tables[table].newest = None  # first, so that nobody takes a table that moves
             with self.reading(table):
                 found.update_incremental()
-        return found
+        return self._tables[table].table
 
     def forget(self, table: str) -> None:
         """Drop cached rows, so that the next read sees what was written to the table."""
-        self._datasets.pop(table, None)
-        self._rows_read.pop(table, None)
-        if (opened := self._tables.get(table)) is not None and opened.table is None:
+        opened = self._tables.get(table)
+        if opened is None or opened.table is None:
+            self._tables.pop(table, None)
+        elif opened.users > 1:
+            opened.users -= 1
             del self._tables[table]
+        else:
+            opened.dataset = opened.rows = None
 
     def version(self, table: str) -> int | None:
         """Return the version of a result table at its first use here; None where it was never written."""
@@ -163,31 +192,26 @@ class ResultTables:
             hint = _UPDATE if other else "restore it, or audit into another place"
             raise CannotAudit(self._place.join(table).uri, what, hint) from error
 
-    @cached_property
-    def _tables(self) -> "dict[str, _Opened]":
-        return {}
-
-    @cached_property
-    def _datasets(self) -> dict[str, Dataset]:
-        return {}
-
-    @cached_property
-    def _rows_read(self) -> dict[str, list[dict[str, Any]]]:
-        """Hold by name the rows of small tables that are read more than once."""
-        return {}
-
     @property
     def _options(self) -> dict[str, str]:
         """Return the options with current credentials: delta-rs does not renew them."""
         return storage_options(self._place, self._clients)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Opened:
-    """A result table as delta-rs opened it (None: it was never written), and the options of that moment."""
+    """A result table as delta-rs opened it (None: it was never written), and the options of that moment.
+
+    `newest` is the newest file of its log then, unless the table was moved to a newer version. `rows` are all rows of a
+    small table that is read more than once. `users` counts the results that share all this.
+    """
 
     options: dict[str, str]
     table: DeltaTable | None
+    newest: File | None = None
+    dataset: Dataset | None = None
+    rows: list[dict[str, Any]] | None = None
+    users: int = 0
 
 
 def _with_all_columns(dataset: Dataset, table: str) -> Dataset:

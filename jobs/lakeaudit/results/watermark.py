@@ -77,16 +77,19 @@ def next_watermark(
         before: the watermark of the last audit; None: there was none.
         judged_through: the time up to which this audit judged the files of all commits; None: it judged only a part.
         blocking: the open discrepancies after this audit.
-        reasons: why this audit judged only a part.
+        reasons: what else stops the watermark, such as why this audit judged only a part.
     """
     known = [time for time in (before, judged_through) if time is not None]
-    through = max(known, default=None)
-    if blocking.undated:
-        through = None
-    elif through is not None and blocking.first_at is not None:
-        through = min(through, blocking.first_at - STEP)
-    blocked_by = blocking.ids if blocking.number else tuple(reasons if judged_through is None else ())
+    through = time_before(blocking, max(known, default=None))
+    blocked_by = blocking.ids if blocking.number else tuple(reasons)
     return Watermark(through, _movement(before, through), blocked_by)
+
+
+def time_before(faults: Blocking, through: datetime | None) -> datetime | None:
+    """Return the newest time up to `through` that is before the commits of all faults; None: there is none."""
+    if through is None or faults.undated:
+        return None
+    return through if faults.first_at is None else min(through, faults.first_at - STEP)
 
 
 def _movement(before: datetime | None, after: datetime | None) -> str:

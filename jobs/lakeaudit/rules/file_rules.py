@@ -64,7 +64,8 @@ CONTENT = ordered(
      "an older, still readable version of the table lists this file; storage lacks it, and no clean-up explains that"),
     ("size_unsure", "size_differs !certain", UNDECIDED),
     ("size_young", "size_differs !claim_in_window", OUT),
-    ("size_unsettled", "size_differs !object_settled", OUT),
+    # undecided, and not too young: the commit is old, and a file of an old commit that nobody judged is not verified
+    ("size_unsettled", "size_differs !object_settled", UNDECIDED),
     ("size_of_history", "size_differs history", "size_mismatch:warning",
      "an older, still readable version of the table lists this file; the stored object has another size"),
     ("size_of_metadata_table", "size_differs is_log of_metadata_table", "size_mismatch:error",
@@ -79,7 +80,7 @@ CONTENT = ordered(
      "the file is shorter than any file of its format, so no program can read it"),
     ("content_unsure", "content_differs !certain", UNDECIDED),
     ("content_young", "content_differs !claim_in_window", OUT),
-    ("content_unsettled", "content_differs !object_settled", OUT),
+    ("content_unsettled", "content_differs !object_settled", UNDECIDED),
     ("content_of_history", "content_differs history", "content_mismatch:warning",
      "an older, still readable version of the table lists this file; the stored object has other content"),
     ("content_mismatch", "content_differs", "content_mismatch",
@@ -95,11 +96,12 @@ CONTENT = ordered(
     ("same_untold", "content_same", UNDECIDED),
     ("replaced_unsure", "other_object !certain", UNDECIDED),
     ("replaced_young", "other_object !claim_in_window", OUT),
-    ("replaced_unsettled", "other_object !object_settled", OUT),
+    ("replaced_unsettled", "other_object !object_settled", UNDECIDED),
     ("replaced", "other_object", "overwritten",
      "the ETag or version id is not the one that the writer recorded; no checksum shows whether the content changed"),
     ("rewritten_unsure", "modified_after_claim !certain", UNDECIDED),
-    ("rewritten_unsettled", "modified_after_claim !object_settled", OUT),
+    ("rewritten_young", "modified_after_claim !claim_in_window", OUT),
+    ("rewritten_unsettled", "modified_after_claim !object_settled", UNDECIDED),
     ("rewritten", "modified_after_claim", "overwritten",
      "the object was written again after the commit that lists it; no checksum shows whether the content changed"),
     ("untold", "!told", UNDECIDED),
@@ -250,6 +252,9 @@ FACTS_OF: Mapping[str, Mapping[str, Expr]] = {
     **GROUP_FACTS,
 }
 """The facts that each table's conditions name."""
+
+UNSETTLED = tuple(rule.id for rule in CONTENT if "!object_settled" in rule.when)
+"""Rules of the content axis for files that differ, and whose object was written after the edge of the snapshot."""
 
 RULES: Mapping[str, Rule] = {rule.id: rule for rules in TABLES.values() for rule in rules} | {
     r.id: r for r in OTHER

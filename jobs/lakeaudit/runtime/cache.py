@@ -1,12 +1,11 @@
 """The folder of downloads and generated files: JVM jars, the trust store, the Java launcher."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from lakeaudit.errors import CannotAudit
+from lakeaudit.runtime.whole_files import replace_file
 
 
 def cache_dir(env: Mapping[str, str]) -> Path:
@@ -37,9 +36,5 @@ def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
     if path.is_file() and path.read_bytes() == content:
         return path
     with writable(path.parent):
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(mode)
-        Path(name).replace(path)
+        replace_file(path, content, mode)
     return path

@@ -20,7 +20,7 @@ PRELOADED = (
     "duckdb",
     "lakeaudit.audit.kernel",
     "lakeaudit.checks.selections",
-    "lakeaudit.engine.spark_chunks",
+    "lakeaudit.engine.encoded_chunks",
 )
 
 

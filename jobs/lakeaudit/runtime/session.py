@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -88,13 +88,30 @@ def _start(app_name: str, wanted: dict[str, str], delta: bool) -> SparkSession:
         spark = SparkSession.builder.appName(app_name).config(map=dict(wanted)).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         told = str(getattr(error, "java_exception", error)).partition("\n")[0]
-        raise CannotAudit("Spark", f"did not start ({told})", "`lakeaudit doctor` checks Java") from error
+        raise CannotAudit("Spark", *not_started(told)) from error
     if delta:
         _check_jars(spark)
     _include_wheels(spark)
     _set_utc(spark)
     _remember_classes(spark)
     return spark
+
+
+def not_started(told: str) -> tuple[str, str]:
+    """Return what happened and the way out, by the message of Spark's error.
+
+    A session that is stopped before it is used was refused by the cluster's master, which also happens if the master
+    has another version of Spark.
+    """
+    if _STOPPED not in told:
+        return f"did not start ({told})", "`lakeaudit doctor` checks Java"
+    return (
+        "the master of the cluster did not accept this application",
+        f"check the address of the master, and that the cluster has the same version of Spark as here ({__version__})",
+    )
+
+
+_STOPPED = "stopped SparkContext"
 
 
 def _reuse(wanted: Mapping[str, str]) -> SparkSession:

@@ -47,6 +47,7 @@ from lakeaudit.schemas.guard import (
     LISTED_KEY,
     NAMED_KEY,
     REFERENCED_KEY,
+    UNKNOWN_STORE,
 )
 from lakeaudit.schemas.matching import (
     ACCESS,
@@ -194,6 +195,7 @@ __all__ = [
     "TRANSITIONS",
     "TREE",
     "TREE_VERDICT",
+    "UNKNOWN_STORE",
     "UNOWNED_FOLDER",
     "UPLOAD",
     "VACUUM_INVENTORY",

@@ -86,3 +86,6 @@ GUARDED = pa.schema(
     ]
 )
 """One object that a delete list may name, with all references to it."""
+
+UNKNOWN_STORE = row(table_name="string", store="string")
+"""A table with files in a store of which no location is known, such as `hdfs://nn:8020`."""

@@ -188,6 +188,8 @@ LOOK, TRY, MEND = "findings L --table t --kind {} --files", "reconcile plan L --
         ("missing_metadata", {"unknown": 1}, TRY),
         ("metastore_stale", {"unknown": 1}, MEND),
         ("lost_commit", {}, LOOK),
+        ("coverage_lost", {}, "doctor L"),
+        ("unreadable_evidence", {}, "doctor L"),
     ],
 )
 def test_a_plan_is_offered_where_it_may_hold_a_step(kind: str, answers: dict[str, int], command: str) -> None:
@@ -251,6 +253,9 @@ def test_what_to_do_with_a_plan_names_its_file(lines: list[str], files: list[str
     assert re.findall(r"<lakeaudit reconcile apply ([^>]+)>", told) == files
     assert told.startswith({0: "", 1: "Read the plan; ", 2: "Read both plans; "}[len(files)])
     assert (next_steps.LEAVE_OUT in told) == any(next_steps.ALLOW in line for line in lines)
+    named = [next_steps.with_plan_file(line) for line in lines]
+    assert [line.rpartition(" -o ")[2] for line in named if line.startswith(next_steps.PLANS)] == files
+    assert [next_steps.with_plan_file(line) for line in named] == named
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_the_end_of_an_acceptance_is_reported_by_the_next_audit_once(lake: Lake)
         assert lake.round(day) == []
     lake.audit(6)
     (message,) = lake.round(6)
-    assert message.splitlines()[0] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
-    assert "1 dropped (critical), no longer accepted: the table lists the file" in message
+    assert message.splitlines()[0] == "lakeaudit shop: CRITICAL: 1 file dropped in orders"
+    assert "1 file dropped (critical), no longer accepted: the table lists the file" in message
     lake.audit(7)
     assert [lake.round(7), lake.round(7.1)] == [[], []]
 
@@ -88,7 +88,7 @@ def test_it_is_in_one_message_with_the_changes_of_the_audit(lake: Lake) -> None:
     lake.ledger(discrepancy(LOST, ack_until=NOON + 5 * DAY), discrepancy(OTHER, last_run_id="r6"))
     lake.audit(6, transitions=[transition(OTHER, "opened", run_id="r6", transition_id="t6")])
     (message,) = lake.round(6)
-    assert message.splitlines()[0] == "lakeaudit shop: CRITICAL: 1 dropped and 1 less severe in orders"
+    assert message.splitlines()[0] == "lakeaudit shop: CRITICAL: 1 file dropped and 1 less severe in orders"
     assert "1 stale pointer (error), new" in message
     assert "Earlier notice" not in message
 

@@ -43,7 +43,7 @@ SLACK = {"kind": "apprise", "url_env": "SLACK"}
 SUSPECT = "the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy"
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
-MEANS = "1 dropped (critical), new: the table lists the file, but storage has no current object for it"
+MEANS = "1 file dropped (critical), new: the table lists the file, but storage has no current object for it"
 OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
 MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
 
@@ -93,6 +93,9 @@ def json_url(caught: Catcher) -> str:
     return f"json://127.0.0.1:{caught.port}/"
 
 
+PLAN = "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore -o plan.jsonl"
+
+
 def test_a_message_says_all_that_is_needed_and_comes_once(
     tmp_path: Path, place: Location, slack: Catcher
 ) -> None:
@@ -100,19 +103,25 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
     assert [told().sent for _ in range(3)] == [1, 0, 0]
     (post,) = slack.posts
-    assert post["title"] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
+    assert post["title"] == "lakeaudit shop: CRITICAL: 1 file dropped in orders"
     assert post["type"] == "failure"
     assert post["message"].splitlines() == [
-        "CRITICAL: 1 dropped in orders",
+        "CRITICAL: 1 file dropped in orders",
         f"  {MEANS}",
         "  at stake: 1 file, 50 rows, 4.0 KiB",
         "  in day=1",
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  recoverable: yes, until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
-        f"  {PLAN_LABEL}: lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
+        (
+            "  first answer: Did somebody remove it on purpose? If so, leave out --allow restore. "
+            "Without --allow restore this plan repairs 0 of 1 file."
+        ),
+        f"  {PLAN_LABEL}: {PLAN}",
         "",
         "Open in the lake and not accepted: 1 critical in 1 table (orders)",
+        "List all: lakeaudit discrepancies lake.yaml",
+        "This is not reported again unless it changes",
         "Audit r1",
     ]
     (notice,) = told.notices()
@@ -209,6 +218,7 @@ def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
             "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml",
             "",
             "Known from the last audit that worked: no open discrepancy",
+            "This is not reported again unless it changes",
             "Audit r0",
         ],
         [
@@ -238,8 +248,16 @@ def test_open_discrepancies_are_repeated_if_the_route_has_repeat(
         publish(place, runs=[run(f"r{night}", finished_at=NOON + night * day)])
         told(NOON + night * day + timedelta(minutes=1))
     titles = [post["title"].partition(": ")[2] for post in slack.posts]
-    assert titles == ["CRITICAL: 1 dropped in orders", *["STILL OPEN: CRITICAL: 1 dropped in orders"] * 3]
-    assert "1 dropped (critical), still open: the table lists the file" in slack.posts[-1]["message"]
+    assert titles == [
+        "CRITICAL: 1 file dropped in orders",
+        *["STILL OPEN: CRITICAL: 1 file dropped in orders"] * 3,
+    ]
+    assert "1 file dropped (critical), still open: the table lists the file" in slack.posts[-1]["message"]
+    closing = [post["message"].splitlines()[-2] for post in slack.posts]
+    assert closing == [
+        "This is reported every 2 d until nothing of it is open",
+        *["This is a reminder: it is reported every 2 d until nothing of it is open"] * 3,
+    ]
     assert len(ops.posts) == 1
     shutil.rmtree(tmp_path / "results" / "discrepancies")
     accepted = discrepancy(LOST, ack_until=NOON + 99 * day)
@@ -291,7 +309,7 @@ def test_a_mass_loss_is_one_message(tmp_path: Path, place: Location, slack: Catc
     )  # fmt: skip
     Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])()
     (post,) = slack.posts
-    assert post["title"] == "lakeaudit shop: MASS LOSS: CRITICAL: 200 dropped in orders"
+    assert post["title"] == "lakeaudit shop: MASS LOSS: CRITICAL: 200 files dropped in orders"
     assert words in post["message"]
 
 
@@ -310,7 +328,7 @@ def test_a_topic_gets_it(
     assert (done.sent, len(done.failures)) == (1, 1)
     (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
     sent = json.loads(message["Body"])
-    assert sent["Subject"] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
+    assert sent["Subject"] == "lakeaudit shop: CRITICAL: 1 file dropped in orders"
     assert "lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet" in sent["Message"]
 
 
@@ -340,7 +358,7 @@ def test_pagerduty_opens_one_incident_a_table_and_resolves_it(
     for post in ops.posts:
         done.setdefault(post["dedup_key"], []).append(post["event_action"])
     assert sorted(done.values()) == [["trigger"], ["trigger", "resolve"]]
-    assert "CRITICAL: 1 dropped in orders" in json.dumps(ops.posts)
+    assert "CRITICAL: 1 file dropped in orders" in json.dumps(ops.posts)
 
 
 def test_what_a_reader_of_slack_and_mail_sees(
@@ -366,22 +384,25 @@ def test_what_a_reader_of_slack_and_mail_sees(
     ops.answer = 200
     assert told(NOON + timedelta(hours=2)).sent == 2
     ((shown,),) = [post["attachments"] for post in ops.posts]
-    assert (shown["title"], shown["footer"]) == ("lakeaudit shop: RESOLVED: 1 dropped in orders", "lakeaudit")
+    assert (shown["title"], shown["footer"]) == (
+        "lakeaudit shop: RESOLVED: 1 file dropped in orders",
+        "lakeaudit",
+    )
     assert shown["text"].split("\n\n")[0].splitlines() == [
-        "RESOLVED: 1 dropped in orders",
-        "  1 dropped resolved: consistent again",
+        "RESOLVED: 1 file dropped in orders",
+        "  1 file dropped resolved: the file is back, and all sources agree again",
         "  in day=1",
         "  known since 2026-11-21 12:00:00Z",
     ]
-    assert "Earlier notice, not delivered until now: CRITICAL: 1 dropped in orders\n" in shown["text"]
+    assert "Earlier notice, not delivered until now: CRITICAL: 1 file dropped in orders\n" in shown["text"]
     read = [message_from_string(mail) for mail in mails]
     assert [(mail["From"], mail["Subject"]) for mail in read] == [
         ("lakeaudit <u@example.com>", f"lakeaudit shop: {line} in orders")
-        for line in ("CRITICAL: 1 dropped", "RESOLVED: 1 dropped")
+        for line in ("CRITICAL: 1 file dropped", "RESOLVED: 1 file dropped")
     ]
     assert [mail.get_content_type() for mail in read] == ["text/plain"] * 2
     lines = read[0].get_payload(decode=True).splitlines()  # type: ignore[union-attr]
-    assert lines[:2] == [b"CRITICAL: 1 dropped in orders", f"  {MEANS}".encode()]
+    assert lines[:2] == [b"CRITICAL: 1 file dropped in orders", f"  {MEANS}".encode()]
 
 
 @contextmanager
@@ -436,4 +457,4 @@ def test_alertmanager_opens_and_resolves(tmp_path: Path, place: Location, ops: C
     assert (opened["status"], closed["status"]) == ("firing", "resolved")
     assert opened["labels"] == closed["labels"]
     assert opened["labels"]["table"] == "orders"
-    assert "1 dropped in orders" in opened["annotations"]["summary"]
+    assert "1 file dropped in orders" in opened["annotations"]["summary"]

@@ -181,7 +181,7 @@ def test_a_run_with_a_slow_clock_is_reported(lake: Lake, hour: int) -> None:
     publish(
         lake.place, discrepancies=[discrepancy(lost)], transitions=[transition(lost, "opened", run_id="slow")]
     )
-    assert lake.round(12) == ["CRITICAL: 1 dropped in orders"]
+    assert lake.round(12) == ["CRITICAL: 1 file dropped in orders"]
     assert lake.round(13) == []
 
 
@@ -195,7 +195,7 @@ def test_a_fast_clock_does_not_hide_the_runs_after_it(lake: Lake) -> None:
         discrepancies=[discrepancy(lost)],
         transitions=[transition(lost, "opened", run_id="night")],
     )
-    assert "CRITICAL: 1 dropped in orders" in lake.round(11)[0]
+    assert "CRITICAL: 1 file dropped in orders" in lake.round(11)[0]
 
 
 def test_quiet_runs_are_not_reported_later(lake: Lake) -> None:

@@ -60,7 +60,7 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
         "lake": "shop",
         "sent_at": "2026-11-21T12:01:00Z",
         "severity": "critical",
-        "title": "lakeaudit shop: CRITICAL: 1 dropped in orders",
+        "title": "lakeaudit shop: CRITICAL: 1 file dropped in orders",
         "more_notices": 0,
     }
     assert post["open"] == {"critical": 1, "error": 0, "warning": 0, "info": 0}
@@ -84,13 +84,20 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
             "recoverable": {"yes": 1},
             "recoverable_until": "2026-11-26T12:00:00Z",
             "since": "2026-11-21T12:00:00Z",
+            "since_newest": "2026-11-21T12:00:00Z",
             "cause": None,
+            "causes": {},
+            "needs_allow": 1,
+            "explanation": None,
             "partitions": ["day=1"],
             "more_partitions": 0,
             "advice": None,
+            "question": "Did somebody remove it on purpose? If so, leave out --allow restore. "
+            "Without --allow restore this plan repairs 0 of 1 file.",
             "commands": {
                 "show": "lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
-                "repair": "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore",
+                "repair": "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore"
+                " -o plan.jsonl",
                 "recover": None,
             },
         }

@@ -164,13 +164,13 @@ def test_each_night_has_at_most_one_message_and_quiet_nights_none(month: Month) 
 
 
 TITLES = {
-    2: "CRITICAL: 1 dropped in finance.t007; CRITICAL: 1 dropped in sales.t000",
+    2: "CRITICAL: 1 file dropped in finance.t007; CRITICAL: 1 file dropped in sales.t000",
     5: "COVERAGE LOST (error) in 480 tables of 4 owners: no storage source could be read",
     8: "COVERAGE LOST (error) in 20 tables of 1 owner, 500 in all: no storage source could be read",
-    12: "RESOLVED: 500 coverage lost in 500 tables of 4 owners",
-    13: "CRITICAL: 120 dropped in 120 tables of 4 owners, 960,000 rows, recoverable: 120 of 120, until 2026-",
-    14: "RESOLVED: 60 dropped in 60 tables of 2 owners; still open: 60 critical in 60 tables",
-    17: "ERROR: 80 stale pointer in 80 tables of 1 owner",
+    12: "RESOLVED: 500 losses of coverage in 500 tables of 4 owners",
+    13: "CRITICAL: 120 files dropped in 120 tables of 4 owners, 960,000 rows, recoverable: 120 of 120, until 2026-",
+    14: "RESOLVED: 60 files dropped in 60 tables of 2 owners; still open: 60 critical in 60 tables",
+    17: "ERROR: 80 stale pointers in 80 tables of 1 owner",
     21: "no audit was published for too long: the last one was published 2026-11-20 05:00:00Z, 2 d",
     22: "the audit failed: s3://results: the store does not answer",
     23: "audits work again",

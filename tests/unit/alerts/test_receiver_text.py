@@ -21,8 +21,8 @@ NAME = "[click](http://evil.example) *b* _i_ `c` ~s~ ||x||"
 PAGE = "  page: https://lake.example/table?table=daily_order_items"
 REST = "https://lake.example/"
 POST = Post(
-    f"lakeaudit shop: CRITICAL: 1 dropped in {NAME}",
-    f"CRITICAL: 1 dropped in {NAME}\n  1 dropped (critical), new\n{PAGE}",
+    f"lakeaudit shop: CRITICAL: 1 file dropped in {NAME}",
+    f"CRITICAL: 1 file dropped in {NAME}\n  1 file dropped (critical), new\n{PAGE}",
     "critical", False, "0a1b", datetime(2026, 11, 21, 12, tzinfo=UTC), rest=REST,
 )  # fmt: skip
 LONG = replace(
@@ -91,14 +91,14 @@ def test_a_long_message_is_cut_at_a_line_and_says_where_the_rest_is(receiver: st
 
 @pytest.mark.parametrize("receiver", URLS)
 def test_a_short_message_is_sent_whole(receiver: str) -> None:
-    assert any("1 dropped" in text and "new" in text for text in texts(payload(receiver, POST)))
+    assert any("1 file dropped" in text and "new" in text for text in texts(payload(receiver, POST)))
     assert not any("more line" in text for text in texts(payload(receiver, POST)))
 
 
 @pytest.mark.parametrize("receiver", ["discord", "mattermost", "zulip", "teams", "rocket.chat", "webex"])
 def test_markup_in_a_name_is_escaped(receiver: str) -> None:
     """These read Markdown: each sign of the name has a backslash before it, in titles, too."""
-    shown = [text for text in texts(payload(receiver, POST)) if "1 dropped" in text]
+    shown = [text for text in texts(payload(receiver, POST)) if "1 file dropped" in text]
     assert shown
     for text in shown:
         assert not re.search(r"(?<!\\)[\[\]*`_]", text.replace(PAGE, "").lstrip("# ")), text

@@ -57,10 +57,10 @@ def test_keys_and_values_of_partitions_are_removed(text: str, expected: str) -> 
 
 def test_a_notice_is_redacted_in_words_and_causes() -> None:
     change = Change(
-        "orders", "opened", "dropped", "critical", 1, cause="deleted s3://lake/a/b?token=x by etl"
+        "orders", "opened", "dropped", "critical", 1, by_cause={"deleted s3://lake/a/b?token=x by etl": 1}
     )
     notice = Notice("to", None, FAILED, "opened", (change,), "https://u:p@h/x/y.json: 403")
     whole, short = (redacted(notice, keys=keys) for keys in (False, True))
     assert (whole.words, short.words) == ("https://...@h/x/y.json: 403", "https://...@h/...: 403")
-    assert short.changes == (replace(change, cause="deleted s3://lake/... by etl"),)
+    assert short.changes == (replace(change, by_cause={"deleted s3://lake/... by etl": 1}),)
     assert "token=..." in str(whole.changes[0].cause)

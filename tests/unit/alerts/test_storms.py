@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.alerts.dispatch import round_of
+from lakeaudit.alerts.message_text import PLAN_LABEL
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
@@ -86,12 +87,12 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
     nights.publish(*((loss(table), "opened") for table in TABLES), (stray, "opened"))
     (post,) = caught.posts
     assert post["title"] == (
-        "lakeaudit shop: CRITICAL: 7 dropped in 7 tables of 2 owners, 350 rows, "
+        "lakeaudit shop: CRITICAL: 7 files dropped in 7 tables of 2 owners, 350 rows, "
         "recoverable: 7 of 7, until 2026-11-26 12:00:00Z (and 1 more)"
     )
     sections = post["message"].split("\n\n")
     assert sections[0].splitlines() == [
-        "CRITICAL: 7 dropped in 7 tables of 2 owners",
+        "CRITICAL: 7 files dropped in 7 tables of 2 owners",
         "  the table lists the file, but storage has no current object for it",
         "  at stake: 7 files, 350 rows, 28.0 KiB",
         "  since 2026-11-21 12:00:00Z; cause: expired by a lifecycle rule",
@@ -100,9 +101,9 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  owner finance: t3, t4",
         "  without owner: t5, t6",
         "  more: lakeaudit discrepancies lake.yaml --kind dropped",
-        "  repair (this command only plans it, and changes nothing): lakeaudit reconcile plan lake.yaml --kind dropped",
+        f"  {PLAN_LABEL}: lakeaudit reconcile plan lake.yaml --kind dropped -o plan.jsonl",
     ]
-    assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted in 1 table"
+    assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted file in t6"
     assert sections[2] == "page: https://lake.example/x/?lake=shop"
     assert sections[3].splitlines()[-1] == "footer"
     assert len(sections) == 4
@@ -126,7 +127,7 @@ def test_a_storm_is_one_incident_until_its_last_table_is_well(
     storm, own = events[0][0], events[-1][0]
     assert events == [(storm, "trigger"), (storm, "trigger"), (storm, "resolve"), (own, "trigger")]
     assert own != storm
-    assert "7 dropped in 7 tables of 2 owners" in json.dumps(caught.posts[0])
+    assert "7 files dropped in 7 tables of 2 owners" in json.dumps(caught.posts[0])
 
 
 def test_few_tables_have_an_incident_and_a_section_each(
@@ -203,12 +204,12 @@ def test_an_alert_has_the_text_of_its_own_kind(tmp_path: Path, caught: Catcher) 
     ]
     assert texts[1]["dropped"] == texts[0]["dropped"]
     assert texts[0]["dropped"].splitlines()[:3] == [
-        "CRITICAL: 1 dropped in t0",
+        "CRITICAL: 1 file dropped in t0",
         "  the table lists the file, but storage has no current object for it",
         "  at stake: 1 file, 50 rows, 4.0 KiB",
     ]
     assert "uncommitted" not in texts[0]["dropped"]
-    assert texts[1]["uncommitted"].startswith("RESOLVED: 1 uncommitted in t0\n")
+    assert texts[1]["uncommitted"].startswith("RESOLVED: 1 uncommitted file in t0\n")
 
 
 def test_a_new_owner_ends_the_alert_of_the_old_one_in_the_next_round(tmp_path: Path, caught: Catcher) -> None:
@@ -254,7 +255,9 @@ def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
     quiet.env = {"TO": f"json://127.0.0.1:{caught.port}/"}
     quiet.publish((loss("t0"), "still"), (loss("t1"), "still"), (loss("t2"), "opened"))
     (post,) = caught.posts
-    assert post["title"] == "lakeaudit shop: CRITICAL: 1 dropped in t2"
+    assert (
+        post["title"] == "lakeaudit shop: CRITICAL: 1 file dropped in t2; open in all: 3 critical in 3 tables"
+    )
     quiet.publish((loss("t0"), "still"), (loss("t1"), "still"), (loss("t2"), "still"))
     assert "STILL OPEN" in caught.posts[-1]["title"]
 
@@ -272,7 +275,7 @@ def test_opsgenie_opens_and_closes_an_alert_by_its_alias(
     nights.publish((loss("t0"), "resolved"))
     opened, closed = caught.posts
     assert nights.done.failures == ()
-    assert opened["message"].startswith("lakeaudit shop: CRITICAL: 1 dropped in t0")
+    assert opened["message"].startswith("lakeaudit shop: CRITICAL: 1 file dropped in t0")
     assert caught.paths == ["/v2/alerts", f"/v2/alerts/{opened['alias']}/close?identifierType=alias"]
     assert (closed["source"], "RESOLVED" in closed["note"]) == ("lakeaudit", True)
     ((_, _), (_, headers)) = caught.raw
@@ -289,7 +292,7 @@ def test_a_mail_server_gets_a_mail_with_the_totals_as_its_subject(tmp_path: Path
     mail = message_from_string(text)
     assert (mail["To"], mail.get_content_type()) == ("data@example.com", "text/plain")
     subject = str(make_header(decode_header(mail["Subject"])))
-    assert subject.startswith("lakeaudit shop: CRITICAL: 7 dropped in 7 tables of 2 owners, 350 rows")
+    assert subject.startswith("lakeaudit shop: CRITICAL: 7 files dropped in 7 tables of 2 owners, 350 rows")
     body = mail.get_payload(decode=True)
     assert isinstance(body, bytes)
     assert b"owner sales: t0, t1, t2" in body

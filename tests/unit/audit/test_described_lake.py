@@ -17,6 +17,7 @@ from lakeaudit.findings.expected_gaps import mark_expected
 from lakeaudit.keys import Location
 from lakeaudit.matching.table_facts import co_owners, roots
 from lakeaudit.runtime.connections.aws import Clients
+from tests.builders.slowness import slowness
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"
 
@@ -347,7 +348,8 @@ def test_many_thousand_tables_are_described_in_seconds(tmp_path: Path, number: i
     begun = time.process_time()
     tables, doubts = tables_at(lake, dict.fromkeys(roots, DELTA))
     assert (len(tables), len({table.name for table in tables}), doubts) == (number, number, [])
-    assert time.process_time() - begun < seconds
+    took = time.process_time() - begun
+    assert took < seconds * slowness()
 
 
 DAY = date(2026, 11, 23)

@@ -19,11 +19,12 @@ from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from tests.builders import screen_lake
-from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
+from tests.builders.both_readings import FirstAnswers, differences, in_full, narrowly
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
 from tests.builders.screen_lake import ScreenLake, Source
 from tests.builders.screen_rows import STEPS, Row, folder, open_row, step
+from tests.builders.spilling import SharingEngine
 
 KEYS = [f"shop/day={day}/{n}" for day in (1, 2) for n in range(20)]
 """All sources agree on these."""

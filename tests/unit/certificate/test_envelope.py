@@ -12,14 +12,18 @@ from lakeaudit.certificate.envelope import (
     Envelope,
     MalformedError,
     Signature,
+    TooLargeError,
     envelope_of,
     parse_json,
+    parse_untrusted,
     pre_authentication_encoding,
+    read_document,
 )
 
 
 def parse_envelope(content: bytes) -> Envelope:
-    return envelope_of(parse_json(content), content)
+    read = read_document(content)
+    return read if isinstance(read, Envelope) else envelope_of(read, content)
 
 
 WHOLE = Envelope(b'{"a":1}', (Signature("k1", b"\x00\xff"), Signature("k2", b"")))
@@ -61,6 +65,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a further field": (changed(more=1), "is not a DSSE envelope"),
     "signatures in an object": (changed(signatures={}), "has no list"),
     "101 signatures": (changed(signatures=[SIGNATURE] * 101), "at most 100 signatures"),
+    "two signatures by one key": (changed(signatures=[SIGNATURE, {"keyid": "k", "sig": "AQ=="}]), "two signatures by"),
+    "the same signature twice": (changed(signatures=[SIGNATURE, SIGNATURE]), "two signatures by the same key"),
+    "a megabyte of signatures": (changed(signatures=[{"keyid": "k" * (1 << 20), "sig": ""}] * 2), "two signatures by"),
+    "a million empty lists": (b"[" + b"[]," * (1 << 20) + b"0]", "has more values than a certificate of its size"),
+    "a million numbers": (changed(more=[1] * (1 << 20)), "has more values than a certificate of its size"),
+    "a payload that ends in the file's middle": (changed(payload='a"'), "payload that is not base64"),
     "a signature is a text": (changed(signatures=["AA=="]), "without keyid and sig"),
     "a signature without keyid": (changed(signatures=[{"sig": "AA=="}]), "without keyid and sig"),
     "a keyid of another type": (changed(signatures=[{"keyid": 1, "sig": ""}]), "keyid that is not plain text"),
@@ -91,6 +101,15 @@ def test_no_changed_byte_reads_as_the_same_envelope() -> None:
             other = text[:at] + bytes([byte]) + text[at + 1 :]
             with suppress(MalformedError):
                 assert other == text or parse_envelope(other) != WHOLE
+
+
+def test_a_large_payload_is_not_parsed_before_its_signature_is_checked() -> None:
+    """Other JSON of that size is not parsed at all."""
+    large = Envelope(b"[" + b"[]," * (6 << 20) + b"0]", WHOLE.signatures)
+    assert parse_envelope(large.text()) == large
+    for parse in (read_document, parse_untrusted):
+        with pytest.raises(TooLargeError):
+            parse(large.payload)
 
 
 def test_json_with_distinct_keys_is_plain_json() -> None:

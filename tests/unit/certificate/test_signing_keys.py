@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from lakeaudit.certificate.envelope import Envelope
 from lakeaudit.certificate.signing_keys import KEY_VARIABLE, PASSWORD_VARIABLE, SigningKey, public_key
@@ -29,6 +30,24 @@ def test_a_signature_is_valid_only_for_its_key_and_its_bytes(kind: str) -> None:
     assert not public.verifies(b"", CONTENT)
     assert not other.public.verifies(signature, CONTENT)
     assert public.id == key.public.id != other.public.id
+
+
+def test_only_one_of_the_two_ecdsa_signatures_is_valid() -> None:
+    """Anybody can compute the other one, without the key."""
+    key = key_to_sign(None, {KEY_VARIABLE: private_pem("p256").decode()})
+    assert key is not None
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    for _ in range(20):
+        signature = key.sign(CONTENT)
+        r, s = decode_dss_signature(signature)
+        assert s < order - s
+        assert key.public.verifies(signature, CONTENT)
+        for other in (
+            encode_dss_signature(r, order - s),
+            encode_dss_signature(r, order + s),
+            b"0" + signature,
+        ):
+            assert not key.public.verifies(other, CONTENT)
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "p256"])
@@ -121,6 +140,22 @@ def test_a_file_that_is_not_a_public_key(case: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"key\.pem") as error:
         trusted_keys([str(file)])
     assert why in str(error.value)
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "certificate.json.pub").write_bytes(public_pem())
+    with pytest.raises(BadInput, match="--key: is empty"):
+        trusted_keys([""], "certificate.json")
+
+
+def test_the_key_beside_a_certificate_is_not_trusted_as_one_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "certificate.json.pub").write_bytes(public_pem())
+    with pytest.raises(BadInput, match="has no file"):
+        trusted_keys([str(tmp_path)], str(tmp_path / "certificate.json"))
+    (tmp_path / "ours.pem").write_bytes(public_pem("p256"))
+    keys = trusted_keys([str(tmp_path)], str(tmp_path / "certificate.json"))
+    assert [key.algorithm for key in keys.values()] == ["ECDSA P-256"]
 
 
 def test_a_folder_of_keys(tmp_path: Path) -> None:

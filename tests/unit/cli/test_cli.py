@@ -289,7 +289,7 @@ def test_the_report_is_one_file(capsys: Captured, lake: str, published: None, tm
     assert cli.main(["report", lake, "-o", str(page)]) == 0
     printed = capsys.readouterr()
     assert printed.out.strip() == str(page)
-    assert printed.err.startswith("CRITICAL: 1 dropped in 1 table")
+    assert printed.err.startswith("CRITICAL: 1 file dropped in 1 table")
     assert page.read_text().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".html"] == ["page.html"]
 

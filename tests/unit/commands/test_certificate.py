@@ -80,6 +80,9 @@ REFUSED = {
     "orders: a version of the table is lost, so the audit may have read an older version": basis(
         lost_states=["orders"]
     ),
+    "orders: the results have no longer the state that the audit read: another audit has replaced it": basis(
+        replaced_states=["orders"]
+    ),
     "orders: files of the table: no file is listed, but the table has files": basis(
         covered(files=0, consistent=0), covered("leftover")
     ),
@@ -140,6 +143,51 @@ def test_nothing_grave_is_open_on_any_axis(case: str, tmp_path: Path) -> None:
         accepted = {"orders: duplicate: duplicate_entry": 1} if case == "accepted" else {}
         assert exclusions["accepted"] == accepted
         assert exclusions["severity_lowered"][""] == {"phantom": "info"}
+
+
+def state(run_id: str, number: int, at: datetime) -> dict[str, Any]:
+    return {
+        "run_id": run_id, "lake": built.LAKE, "table_name": "orders", "manifest_kind": "delta", "as_of": at,
+        "location": "s3://lake/orders", "number": number, "standing": "read",
+    }  # fmt: skip
+
+
+def verified(run_id: str, at: datetime) -> dict[str, Any]:
+    return {
+        "run_id": run_id, "lake": built.LAKE, "table_name": "orders", "location": "s3://lake/orders", "as_of": at,
+        "verified_through": at, "movement": "forward", "open_discrepancies": 0, "blocked_by": [],
+    }  # fmt: skip
+
+
+def test_its_states_and_verified_times_are_those_of_its_audit(tmp_path: Path) -> None:
+    """A later audit runs meanwhile, and an earlier one was published with a later time of its evidence."""
+    place = Location.parse(str(tmp_path / "results"))
+    night, later = built.NOON - timedelta(hours=1), built.NOON + timedelta(hours=1)
+    earlier = built.run("r0", as_of=later, finished_at=night)
+    running = built.run("r2", "running", as_of=later)
+    built.publish(
+        place, runs=[earlier, built.run(), running], coverage=[built.covered()],
+        states=[state("r0", 8, later), state("r1", 7, built.NOON), state("r2", 9, later)],
+        verified=[verified("r0", later), verified("r1", night)],
+        tables=[{"lake": built.LAKE, "table_name": "orders", "last_run_id": "r0", "last_audited_at": later}],
+    )  # fmt: skip
+    lake = load_lake(Path(built.lake_file(tmp_path, place)), {})
+    stated, said = build_certificate(lake, Results(place, Clients(), lake.name), AT)
+    assert stated is not None, said
+    (table,) = json.loads(stated)["table_states"]
+    assert ([each["number"] for each in table["states"]], table["verified_through"]) == (
+        [7],
+        "2026-11-21T11:00:00Z",
+    )
+
+
+def test_there_is_none_if_another_audit_has_replaced_the_states(tmp_path: Path) -> None:
+    place = Location.parse(str(tmp_path / "results"))
+    built.publish(place, runs=[built.run()], coverage=[built.covered()], states=[state("r2", 9, built.NOON)])
+    lake = load_lake(Path(built.lake_file(tmp_path, place)), {})
+    stated, said = build_certificate(lake, Results(place, Clients(), lake.name), AT)
+    assert stated is None
+    assert "another audit has replaced it" in said[0]
 
 
 def test_it_states_its_evidence_and_its_own_digest() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.commands.alert import after_audit
+from lakeaudit.commands.alert import FailedRun, after_audit
 from lakeaudit.config import load_lake
+from lakeaudit.errors import AuditError, CannotAudit, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.runtime.connections.aws import Clients
@@ -77,7 +78,8 @@ def test_two_rounds_at_once_send_nothing_twice(
     file = lake_file(tmp_path, place, alerts=[ROUTE])
     with leased(place, Clients(), "nightly", SilentProgress()):
         code, _ = alerted(capsys, file)
-        assert after_audit(load_lake(file, {}), file, Clients(), datetime.now(UTC)) == ()
+        lake, now = load_lake(file, {}), datetime.now(UTC)
+        assert after_audit(lake, file, Clients(), now, pause=lambda _: None) == ()
     assert (code, receiver.posts) == (13, [])
 
 
@@ -98,6 +100,43 @@ def test_after_an_audit_the_heart_beats_and_failures_are_warnings(
     warned = after_audit(lake, file, Clients(), now)
     assert warned[0].startswith("alert not sent: ")
     assert "runs" in warned[0]
+
+
+@pytest.mark.parametrize(
+    ("is_readable", "error"),
+    [
+        pytest.param(
+            False, CannotAudit("runs", "the table cannot be read", "check the store"), id="not readable"
+        ),
+        pytest.param(True, CannotPublish("findings", "the disk is full", "free space"), id="not writable"),
+    ],
+)
+def test_an_audit_that_cannot_use_its_results_sends_a_message_without_them(
+    tmp_path: Path, place: Location, receiver: Catcher, *, is_readable: bool, error: AuditError
+) -> None:
+    file = lake_file(
+        tmp_path, place, alerts=[ROUTE], heartbeat_url_env="BEAT", dashboard_url="https://x.example"
+    )
+    lake, now = load_lake(file, {}), datetime.now(UTC)
+    after_audit(lake, file, Clients(), now)
+    if not is_readable:
+        (tmp_path / "results" / "runs" / "_delta_log" / f"{0:020}.json").write_text("{")
+    receiver.posts.clear()
+    for _ in range(2):
+        after_audit(lake, file, Clients(), now, failed=FailedRun("r9", error))
+    post, again = receiver.posts
+    assert post["title"].startswith("lakeaudit shop: the audit failed: ")
+    assert ("runs" if not is_readable else "findings: the disk is full") in post["title"]
+    for words in (
+        "sends this message again",
+        "What is open in the lake is not known",
+        f"lakeaudit doctor {file}",
+        "Audit r9",
+    ):
+        assert words in post["message"]
+    assert "page:" not in post["message"], "the dashboard reads the same results"
+    assert again["title"] == post["title"], "nothing could be recorded"
+    assert len(receiver.gets) == 1, "a failed audit sends no heartbeat"
 
 
 def test_lineage_says_of_each_table_what_holds(
@@ -175,7 +214,7 @@ def test_an_example_goes_through_each_route_and_its_outcome_is_printed(
     ]
     assert printed.err.splitlines()[-1] == "lakeaudit: 2 routes of 3 got the example"
     titles = [post["title"] for post in receiver.posts]
-    assert titles == ["lakeaudit shop: TEST: CRITICAL: 1 dropped in lakeaudit.example"] * 2
+    assert titles == ["lakeaudit shop: TEST: CRITICAL: 1 file dropped in lakeaudit.example"] * 2
     assert "nothing is wrong" in receiver.posts[0]["message"]
     assert not Path(place.join("notices").spark_path).exists()
 

@@ -117,7 +117,7 @@ def test_text_for_people_and_the_verdict_last(audited: Audit, capsys: Captured, 
     printed = capsys.readouterr()
     for word in ("Findings", "Worst", "Coverage", "Evidence", "s3://lake/k0"):
         assert word in printed.out
-    assert printed.err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
+    assert printed.err.splitlines()[-1] == "CRITICAL: 1 file dropped in 1 table"
 
 
 def test_warnings_of_the_sources_are_printed_before_the_verdict(

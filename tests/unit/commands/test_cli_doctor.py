@@ -203,7 +203,7 @@ def test_no_java(
     assert code == 3
     assert line(lines, "Java").startswith("note")
     assert "no JDK 17 or 21 found" in line(lines, "Java")
-    assert "only audits with up to about 2.7 GiB of evidence work without Java" in line(lines, "Java")
+    assert "only `--spark`, spark-submit and the demo need Java" in line(lines, "Java")
 
 
 def test_ways_to_receivers_are_checked_and_nothing_is_sent(

@@ -473,9 +473,10 @@ def test_what_may_be_named(
 
 
 FOLDERS = [
-    ("orders/day=1/", ["dropped"], ["day=1#unreferenced"], "CRITICAL: 1 dropped in"),
-    ("orders/day=2", ["dropped"], [], "CRITICAL: 1 dropped in"),
-    ("orders", ["dropped", "dropped", "overwritten"], ["day=1#unreferenced"], "CRITICAL: 2 dropped, 1 overwritten"),
+    ("orders/day=1/", ["dropped"], ["day=1#unreferenced"], "CRITICAL: 1 file dropped in"),
+    ("orders/day=2", ["dropped"], [], "CRITICAL: 1 file dropped in"),
+    ("orders", ["dropped", "dropped", "overwritten"], ["day=1#unreferenced"],
+     "CRITICAL: 2 files dropped, 1 file overwritten"),
     ("orders/day=9/", [], [], "OK: no finding of run r1"),
     ("elsewhere/", [], [], "UNKNOWN: no source, table or finding knows"),
 ]  # fmt: skip
@@ -508,7 +509,7 @@ def test_a_folder_names_how_many_findings_are_not_shown(
     assert cli.main(["explain", lake, "orders/"]) == 0
     printed = capsys.readouterr()
     assert f"and 5 more findings: lakeaudit findings {lake} --table orders" in printed.out
-    assert printed.err.strip() == f"CRITICAL: 25 dropped in s3://{bucket}/orders/"
+    assert printed.err.strip() == f"CRITICAL: 25 files dropped in s3://{bucket}/orders/"
 
 
 @pytest.mark.parametrize(
@@ -553,6 +554,20 @@ def test_a_group_shows_its_files_and_what_to_do(
         assert words in printed.out
     assert "What each source answers now" not in printed.out
     assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"
+
+
+@pytest.mark.parametrize("command", ["explain", "findings"])
+def test_commands_in_advice_name_the_lake_file_and_the_table(
+    capsys: Captured, lake: str, place: Location, bucket: str, command: str
+) -> None:
+    lost = finding(
+        "coverage_lost", "", severity="error", axis="coverage", subject_type="coverage", subject="orders"
+    )
+    publish(place, runs=[run()], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)])
+    assert cli.main([command, lake, *([lost["discrepancy_id"]] if command == "explain" else [])]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"lakeaudit doctor {lake} checks all sources" in printed
+    assert f"lakeaudit audit {lake} --live --table orders." in printed
 
 
 BACK = [("orders/a", 5, True), ("orders/a", 7, False)]

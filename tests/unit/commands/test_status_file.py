@@ -61,7 +61,7 @@ def test_a_report(lake: str, place: Location, tmp_path: Path) -> None:
     publish(place, runs=[run()], coverage=[covered()], findings=[finding("dropped", "orders/a")])
     said = status_after("report", lake, "--in-results")
     assert said == {"command": "report", "exit_code": 0, "retry": False, "verdict": said["verdict"]}
-    assert said["verdict"].startswith("CRITICAL: 1 dropped in 1 table")
+    assert said["verdict"].startswith("CRITICAL: 1 file dropped in 1 table")
     assert (tmp_path / "results" / "report.html").read_text().startswith("<!doctype html>")
 
 

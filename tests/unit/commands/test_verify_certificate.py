@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,48 @@ def of_other_rules(stated: dict[str, Any]) -> None:
     stated["subject"] = statement(stated["predicate"])["subject"]
 
 
+def redigested(content: dict[str, Any]) -> dict[str, Any]:
+    return content | {"digest": own_digest(content)}
+
+
+def again(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
+    """Change the content of a statement as its signer can: with the digests that belong to it."""
+
+    def changed(stated: dict[str, Any]) -> None:
+        change(stated["predicate"])
+        stated["predicate"] = redigested(stated["predicate"])
+        stated["subject"] = statement(stated["predicate"])["subject"]
+
+    return changed
+
+
+def covered_as(**given: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda content: content["coverage"][0].update(given)
+
+
+CONTRADICTIONS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "files": (lambda c: c.update(files=11), "files is 11, but its coverage gives 10"),
+    "agreed files": (lambda c: c.update(files_agreed=9), "files_agreed is 9"),
+    "bytes": (lambda c: c.update(bytes=1), "bytes is 1"),
+    "young files": (lambda c: c.update(files_too_young=1), "files_too_young is 1"),
+    "tables": (lambda c: c.update(tables=2), "tables is 2"),
+    "time": (lambda c: c.update(through="2027-01-01T00:00:00Z"), "through is 2027-01-01T00:00:00Z"),
+    "evidence": (lambda c: c["evidence"][0].update(rows=8), "its evidence_digest does not match"),
+    "states": (lambda c: c.update(table_states=[]), "its table_states are not those of the tables"),
+    "exclusions": (lambda c: c["exclusions"].update(ignored={"orders: content": 1}), "exclusions.ignored"),
+    "coverage": (covered_as(consistent=9), "files_agreed is 10, but its coverage gives 9"),
+    "time of the coverage": (covered_as(storage_cut_from="never"), "a time in it is not a time"),
+    "undecided files": (
+        covered_as(undecided=1),
+        "a reason against a certificate: orders: files of the table: 1 file",
+    ),
+    "findings": (
+        covered_as(findings=1),
+        "a reason against a certificate: orders: files of the table: 1 file",
+    ),
+}
+
+
 def unsigned(issued: Issued, **changes: Any) -> bytes:
     content = payload_of(issued.file)["predicate"] | changes
     return (json.dumps(content, indent=2) + "\n").encode()
@@ -182,7 +225,7 @@ WRONG: dict[str, tuple[Change, int, str]] = {
     "an unknown key": (lambda i: envelope(i, OTHER), 3, "which is not one of the trusted keys"),
     "a further signature of an unknown key": (lambda i: envelope(i, OTHER, signature(i)), 0, "good     signature"),
     "a further bad signature of the same key": (
-        lambda i: envelope(i, signature(i), Signature(i.key.public.id, b"\x01" * 64)), 1, "does not match the key",
+        lambda i: envelope(i, signature(i), Signature(i.key.public.id, b"\x01" * 64)), 1, "two signatures by the same",
     ),
     "other rules": (lambda i: resigned(i, of_other_rules), 0, "rules: the certificate was made with other rules"),
     "signed, but not a statement": (
@@ -210,6 +253,14 @@ WRONG: dict[str, tuple[Change, int, str]] = {
     ),
     "signed, with half a character": (
         lambda i: resigned(i, lambda s: s["predicate"].update(lake="\ud800")), 1, "its digest does not match",
+    ),
+    **{
+        f"signed again with wrong {name}": (partial(resigned, change=again(change)), 1, why)
+        for name, (change, why) in CONTRADICTIONS.items()
+    },
+    "not signed, with wrong totals": (
+        lambda i: json.dumps(redigested(payload_of(i.file)["predicate"] | {"files": 11})).encode(), 1,
+        "certificate: files is 11, but its coverage gives 10",
     ),
     "not signed": (unsigned, 3, "the certificate is not signed; anybody can have written it"),
     "not signed, and changed": (lambda i: unsigned(i, files=11), 1, "certificate: its digest does not match"),

@@ -11,9 +11,11 @@ from lake_outcomes import (
     ALERT,
     APPLY,
     AUDIT,
+    BY_FINDINGS,
     DOCTOR,
     PLAN,
     REPORT,
+    THE_AUDIT_FAILED,
     DagRun,
     Step,
     Verdict,
@@ -194,7 +196,7 @@ def test_what_becomes_of_a_task(
         (
             status_file(14, error="s3://r: denied; grant it"),
             "x",
-            "audit ended with exit code 14: s3://r: denied; grant it",
+            "the audit failed: audit ended with exit code 14: s3://r: denied; grant it",
         ),
         (None, "no spark-submit", "audit did not start: no spark-submit"),
         (status_file(None), "killed", "audit was interrupted: killed"),
@@ -243,18 +245,18 @@ GREEN, RED = "go on", "fail"
         (audited(), DEFAULT, GREEN, ""),
         (audited(), ("info", "coverage_lost", "failed"), GREEN, ""),
         # findings by severity
-        (audited() | counts({"critical": 2, "info": 1}), DEFAULT, RED, ""),
+        (audited() | counts({"critical": 2, "info": 1}), DEFAULT, RED, BY_FINDINGS),
         (audited() | counts({"error": 2, "warning": 3}), DEFAULT, GREEN, "2 error, 3 warning findings"),
-        (audited() | counts({"error": 1}), ("error",), RED, ""),
-        (audited() | counts({"critical": 1}), ("error",), RED, ""),
-        (audited() | counts({"critical": 1}), ("critical", "warning"), RED, ""),
-        (audited() | counts({"warning": 1}), ("critical", "warning"), RED, ""),
+        (audited() | counts({"error": 1}), ("error",), RED, BY_FINDINGS),
+        (audited() | counts({"critical": 1}), ("error",), RED, BY_FINDINGS),
+        (audited() | counts({"critical": 1}), ("critical", "warning"), RED, BY_FINDINGS),
+        (audited() | counts({"warning": 1}), ("critical", "warning"), RED, BY_FINDINGS),
         (audited() | counts({"warning": 1}), ("error",), GREEN, "1 warning finding"),
         (audited() | counts({"critical": 1}), ("failed", "coverage_lost"), GREEN, "1 critical finding"),
         (audited() | counts({"critical": 1}), NEVER, GREEN, "1 critical finding"),
         # accepted findings do not count
         (audited() | counts({"critical": 2}, {"critical": 2}), DEFAULT, GREEN, "2 accepted findings"),
-        (audited() | counts({"critical": 2}, {"critical": 1}), DEFAULT, RED, ""),
+        (audited() | counts({"critical": 2}, {"critical": 1}), DEFAULT, RED, BY_FINDINGS),
         (
             audited() | counts({"critical": 1, "error": 2}, {"critical": 1}),
             DEFAULT,
@@ -262,9 +264,9 @@ GREEN, RED = "go on", "fail"
             "2 error findings; 1 accepted finding",
         ),
         # an older lakeaudit on the cluster counts all findings together
-        ({**audited(), "severities": {"critical": 1}, "unaccepted": None}, DEFAULT, RED, ""),
+        ({**audited(), "severities": {"critical": 1}, "unaccepted": None}, DEFAULT, RED, BY_FINDINGS),
         # coverage
-        (audited(coverage_lost=2), DEFAULT, RED, ""),
+        (audited(coverage_lost=2), DEFAULT, RED, BY_FINDINGS),
         (audited(coverage_lost=0), DEFAULT, GREEN, ""),
         (audited(coverage_lost=None), DEFAULT, GREEN, ""),
         (audited(coverage_lost=1), ("critical", "failed"), GREEN, "coverage lost in 1 table"),
@@ -283,15 +285,15 @@ GREEN, RED = "go on", "fail"
             "1 warning finding; 1 of 2 tables could not be judged",
         ),
         # an audit that failed
-        (audited(11, error="gate"), DEFAULT, RED, ""),
-        (audited(12, error="inventory"), DEFAULT, RED, ""),
+        (audited(11, error="gate"), DEFAULT, RED, THE_AUDIT_FAILED),
+        (audited(12, error="inventory"), DEFAULT, RED, THE_AUDIT_FAILED),
         (
             audited(11, error="gate"),
             ("critical",),
             GREEN,
             "audit ended with exit code 11: gate",
         ),
-        (audited(12) | counts({"critical": 1}), ("critical",), RED, ""),
+        (audited(12) | counts({"critical": 1}), ("critical",), RED, THE_AUDIT_FAILED),
         (
             audited(70, error="TypeError"),
             NEVER,
@@ -304,7 +306,11 @@ def test_red_or_green_after_an_audit(
     status: dict[str, Any], fail_on: tuple[str, ...], action: str, note: str
 ) -> None:
     verdict = judge(AUDIT, status, None, fail_on)
-    assert (verdict.action, verdict.note) == (action, note)
+    stated = (
+        verdict.note.partition(":")[0] if action == RED else verdict.note
+    )  # a red one states why, and what
+    assert (verdict.action, stated) == (action, note)
+    assert action != RED or verdict.words.startswith(verdict.note)
 
 
 @pytest.mark.parametrize(
@@ -333,10 +339,13 @@ def test_a_red_audit_states_why_and_by_which_rule() -> None:
     status = audited(coverage_lost=2) | counts({"critical": 2, "error": 1}, {"error": 1})
     assert judge(AUDIT, status, None, DEFAULT) == Verdict(
         "fail",
+        "the audit worked, and its findings or gaps make this task red: "
         "2 critical findings that nobody accepted; coverage lost in 2 tables; audit ended with exit code 0: complete, "
         "2 critical, 1 error; `airflow.fail_on`: the task `audit` fails if the audit has findings of severity critical "
         "that nobody accepted, can no longer judge a table that an earlier audit could judge or ends with another exit "
         "code than 0, 1 and 3",
+        note="the audit worked, and its findings or gaps make this task red: 2 critical findings that nobody "
+        "accepted; coverage lost in 2 tables; audit ended with exit code 0: complete, 2 critical, 1 error",
     )
 
 

@@ -116,7 +116,7 @@ def test_hostile_names_are_opened(tmp_path: Path, number: int) -> None:
             findings=[row | {"run_id": name}], discrepancies=[discrepancy(row)])  # fmt: skip
     lake = lake_file(tmp_path, place)
     for address, words in (
-        (addresses.table_address(BASE, name), "1 dropped"),
+        (addresses.table_address(BASE, name), "1 file dropped"),
         (addresses.file_address(BASE, row["subject"]), visible(row["subject"])),
         (addresses.discrepancy_address(BASE, name), visible(row["subject"])),
         (addresses.run_address(BASE, name), "It changed nothing in the ledger"),

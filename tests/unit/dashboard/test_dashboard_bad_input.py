@@ -57,7 +57,7 @@ def test_forty_partition_columns(lake: str, place: Location) -> None:
     rows = [lost_file(f"{n}" if n else "x", partition_path=path) for n, path in enumerate(paths)]
     publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, rows)])
     told = open_pages(lake)
-    assert "29 dropped" in told["table"]
+    assert "29 files dropped" in told["table"]
     assert "only by c" in told["table"], "the caption names the two keys of the plot"
 
 
@@ -90,7 +90,7 @@ def test_names_as_long_as_they_may_be(lake: str, place: Location, letter: str) -
         discrepancies=[*map(discrepancy, rows)],
     )
     told = open_pages(lake)
-    assert "1 dropped" in told["table"]
+    assert "1 file dropped" in told["table"]
     assert long in told["file"], "on its own page a name is whole"
 
 
@@ -137,7 +137,7 @@ def test_clocks_that_ran_back(lake: str, place: Location) -> None:
         transition(rows[1], "resolved", at=NOW - DAY, transition_id="2"),
     ]
     publish(place, runs=runs, coverage=[covered()], discrepancies=rows, transitions=told)
-    assert "1 dropped" in open_pages(lake)["table"]
+    assert "1 file dropped" in open_pages(lake)["table"]
 
 
 def test_results_of_the_version_before(lake: str, place: Location) -> None:
@@ -145,7 +145,7 @@ def test_results_of_the_version_before(lake: str, place: Location) -> None:
     row = lost_file("x", commit_id="7", table_version=7)
     publish(place, runs=[run(version="0.1", **TIMES)], coverage=[covered()], discrepancies=[discrepancy(row)])
     told = open_pages(lake)
-    assert "1 dropped" in told["table"]
+    assert "1 file dropped" in told["table"]
     assert "The newest" not in told["table"]
 
 

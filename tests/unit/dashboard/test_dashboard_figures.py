@@ -10,6 +10,7 @@ import pytest
 
 from lakeaudit import formatting
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.dashboard import markup
 from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
@@ -207,9 +208,9 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     publish(place, runs=[run()], coverage=WHOLE, findings=found)
     verdict = lake_figures(results, lake, LATER).verdict
     assert verdict is not None
-    assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
+    assert (verdict.level, verdict.headline) == ("critical", "2 files dropped in 1 table")
     assert verdict.notes == (
-        "1 of 2 lost or changed files of severity critical can be restored, and 1 cannot",
+        "1 of 2 lost or changed files of severity critical can be restored (only with --allow restore), and 1 cannot",
         "Also 1 info",
     )
 
@@ -307,6 +308,31 @@ def test_the_audits_own_troubles(
     publish(place, runs=[run("r1", **before), given])
     troubles = lake_figures(results, lake, LATER).troubles
     assert [trouble for trouble in troubles if trouble.startswith(told)]
+
+
+def test_nights_with_lost_coverage_or_a_failed_gate_differ_from_others(
+    place: Location, results: Results, lake: Lake
+) -> None:
+    nights = [NOON - timedelta(days=n) for n in (4, 3, 2, 1)]
+    runs = [
+        run(
+            f"r{at}",
+            "partial",
+            as_of=night,
+            started_at=night,
+            finished_at=night,
+            gates=["gate x"] if at == 3 else None,
+        )
+        for at, night in enumerate(nights)
+    ]
+    blind = finding("coverage_lost", "orders", subject_type="table")
+    ledger = [discrepancy(blind, "resolved", opened_at=nights[1], resolved_at=nights[2])]
+    publish(place, runs=runs, discrepancies=ledger)
+    alarms = lake_figures(results, lake, NOON).alarms
+    assert alarms == {"r1": "coverage lost in 1 table", "r3": "1 failed gate"}
+    drawn = markup.ticks(runs, {}, alarms)
+    assert drawn.count('class="partial alarm"') == 2
+    assert "! 2 with lost coverage or a failed gate" in drawn
 
 
 def day(at: datetime) -> date:
@@ -450,7 +476,7 @@ def test_what_is_broken_in_a_table(place: Location, results: Results) -> None:
     )
     assert (first.rows, first.bytes) == (Amount(5, whole=False), Amount(10, whole=True))
     assert (first.since, first.recovery.until) == (NOON - WEEK, until)
-    assert (first.answers, first.causes) == ({"yes": 1, "no": 1}, ("a job",))
+    assert (first.answers, first.cause) == ({"yes": 1, "no": 1}, "1 of 2: a job; 1 of 2: not known")
     assert first.why == "the table lists the file, but storage has no current object for it"
     assert (accepted.standing, accepted.number) == ("accepted", 1)
     assert (hidden.kind, hidden.answers, hidden.rows) == ("hidden", {}, Amount(None, whole=False))

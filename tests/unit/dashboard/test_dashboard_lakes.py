@@ -32,7 +32,7 @@ def _script(places: list[str], first: str | None) -> None:
 def opened(places: list[str], address: str) -> AppTest:
     """The page of an address, run by Streamlit's test driver."""
     parts = urlsplit(address)
-    driver = AppTest.from_function(_script, args=(places, parts.path.strip("/") or None), default_timeout=20)
+    driver = AppTest.from_function(_script, args=(places, parts.path.strip("/") or None), default_timeout=120)
     for name, (value, *_) in parse_qs(parts.query).items():
         driver.query_params[name] = value
     return driver.run()
@@ -70,7 +70,7 @@ def test_the_start_page_shows_all_lakes_the_worst_first(folder: str) -> None:
     assert "4 lakes, 3 with something wrong" in text
     places = [
         text.index(words)
-        for words in ("broken.yaml", "1 dropped in 1 table", "nothing could be judged", "No finding of")
+        for words in ("broken.yaml", "1 file dropped in 1 table", "nothing could be judged", "No finding of")
     ]
     assert places == sorted(places)
     assert "no lake" not in text
@@ -78,11 +78,11 @@ def test_the_start_page_shows_all_lakes_the_worst_first(folder: str) -> None:
 
 @pytest.mark.parametrize("lake", ["shop", "web"])
 def test_an_address_opens_the_page_of_its_lake(folder: str, lake: str) -> None:
-    lost = "1 dropped" if lake == "shop" else "No finding of severity"
+    lost = "1 file dropped" if lake == "shop" else "No finding of severity"
     for address in (addresses.lake_address(BASE, lake=lake), f"{BASE}/lake?lake={lake}"):
         assert lost in page_text(opened([folder], address)), address
     text = page_text(opened([folder], addresses.table_address(BASE, "orders", lake=lake)))
-    assert ("1 dropped" in text) == (lake == "shop")
+    assert ("1 file dropped" in text) == (lake == "shop")
     assert f"Lake `{lake}`" in text
     text = page_text(opened([folder], addresses.run_address(BASE, "r1", lake=lake)))
     assert "It changed nothing in the ledger" in text
@@ -109,10 +109,10 @@ def test_a_lake_that_cannot_be_shown_is_named(folder: str, address: str, words: 
 
 def test_a_dashboard_of_one_lake_shows_no_other_lake(folder: str) -> None:
     file = f"{folder}/shop.yaml"
-    assert "1 dropped" in page_text(opened([file], addresses.table_address(BASE, "orders", lake="shop")))
+    assert "1 file dropped" in page_text(opened([file], addresses.table_address(BASE, "orders", lake="shop")))
     text = page_text(opened([file], addresses.table_address(BASE, "orders", lake="web")))
     assert "this dashboard shows the lake shop, and the address names web" in text
-    assert "1 dropped" not in text
+    assert "1 file dropped" not in text
 
 
 def test_the_metrics_have_all_lakes_that_can_be_read(folder: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from lakeaudit.collect.read_sources import _Reading
 from lakeaudit.engine.chunks import FAULTS, WHOLE, read_guarded
+from lakeaudit.engine.encoded_chunks import chunks_of, read_parts
 from lakeaudit.engine.local import InProcessEngine
-from lakeaudit.engine.spark_chunks import chunks_of, read_parts
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.protocol import Batches, EvidenceGap, Part, SourceInfo, Stored
 from lakeaudit.runtime.duck import Connection

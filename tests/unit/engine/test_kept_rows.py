@@ -24,9 +24,10 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from tests.builders import inventory, s3guard, screen_lake
-from tests.builders.both_readings import SharingEngine, differences, in_full, narrowly
+from tests.builders.both_readings import differences, in_full, narrowly
 from tests.builders.screen_lake import ScreenLake
 from tests.builders.screen_worlds import agreeing, everything
+from tests.builders.spilling import SharingEngine
 from tests.sources.storage_contract import context as storage_context
 from tests.sources.test_s3guard import context
 

@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.replica_source import originals
 from lakeaudit.keys import Location
 from lakeaudit.matching import metastore_tree, prefilter, prefilter_fingerprints
 from lakeaudit.runtime import duck
-from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
+from tests.builders.both_readings import FirstAnswers, differences, in_full, narrowly
 from tests.builders.connections import connection
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
@@ -28,6 +28,7 @@ from tests.builders.screen_lake import ScreenLake, Source, moved
 from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, etag_of, folder, version
 from tests.builders.screen_truth import Truth, bucket_of, hash_of
 from tests.builders.screen_worlds import BARE, COPIED, ROOT, agreeing, everything
+from tests.builders.spilling import SharingEngine
 
 PLAINEST = {
     ("lake", "shop/vs/plain,plain,plain"), ("lake", "shop/inner/plain,plain,deletion_vector"),

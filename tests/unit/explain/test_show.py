@@ -61,7 +61,10 @@ def test_tables_fit_the_terminal(page: object, width: int) -> None:
         (pagedata.healthy, "OK: No finding of severity warning or higher in 5 tables"),
         (
             pagedata.broken,
-            "CRITICAL: 12 in 3 tables: 10 dropped, 1 lost commit, 1 size mismatch (the audit is partial)",
+            (
+                "CRITICAL: 12 discrepancies in 3 tables: 10 files dropped, 1 file of a lost commit, 1 size mismatch "
+                "(the audit is partial)"
+            ),
         ),
         (pagedata.undecided, "UNDECIDED: Could not judge anything"),
     ],

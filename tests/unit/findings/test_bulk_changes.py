@@ -129,7 +129,7 @@ def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(find: Findings)
         "run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "kind": "overwritten",
         "severity": "warning", "subject_type": "table", "subject": "orders", "files": FILES,
         "bytes_at_stake": 100 * FILES, "rows_at_stake": 10 * FILES, "confirmation": "none", "bucket": None,
-        "key": None, "storage_time": ago(24).replace(tzinfo=None),
+        "key": None, "storage_time": ago(24).replace(tzinfo=None), "manifest_time": ago(72).replace(tzinfo=None),
         "explanation": "250 files, more than half of the table, were rewritten with the same size: probably one "
         "cause, a copy or a re-encoding of the whole table",
     }  # fmt: skip

@@ -15,7 +15,15 @@ from lakeaudit.errors import Busy
 from lakeaudit.findings import finding_rows
 from lakeaudit.findings.finding_rows import RunStamp
 from lakeaudit.follow.publish import Publisher
-from lakeaudit.ledger.lease import WAIT, leased, leased_soon
+from lakeaudit.ledger.lease import (
+    LONGEST_BRIEF,
+    WAIT,
+    audit_lease,
+    audit_lease_soon,
+    leased,
+    ledger_lease,
+    ledger_lease_when_free,
+)
 from lakeaudit.results.check_file import check_file
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.change_summary import changes_of
@@ -158,7 +166,7 @@ def test_a_process_that_is_killed_while_it_writes_reports_once(
 
 
 def test_an_audit_waits_for_a_report_and_not_for_another_audit(shop: Lake) -> None:
-    holder = leased(shop.results, Clients(), "follow 20261129T080000Z-1", SilentProgress())
+    holder = ledger_lease(shop.results, Clients(), "follow 20261129T080000Z-1", SilentProgress())
     holder.__enter__()
     waits: list[float] = []
 
@@ -166,6 +174,30 @@ def test_an_audit_waits_for_a_report_and_not_for_another_audit(shop: Lake) -> No
         waits.append(seconds)
         holder.__exit__(None, None, None)
 
-    with leased_soon(shop.results, Clients(), "nightly", SilentProgress(), pause), pytest.raises(Busy):
-        leased_soon(shop.results, Clients(), "other", SilentProgress(), pause).__enter__()
+    with leased(shop.results, Clients(), "nightly", SilentProgress(), pause=pause), pytest.raises(Busy):
+        audit_lease_soon(shop.results, Clients(), "other", SilentProgress(), pause).__enter__()
     assert waits == [WAIT]
+
+
+def test_an_audit_that_has_read_for_hours_waits_for_the_alerts_of_follow(shop: Lake) -> None:
+    """They may take longer than a minute if a receiver does not answer."""
+    waits: list[float] = []
+    holder = ledger_lease(shop.results, Clients(), "alert", SilentProgress())
+    holder.__enter__()
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        if sum(waits) > 2 * LONGEST_BRIEF:
+            holder.__exit__(None, None, None)
+
+    with ledger_lease_when_free(shop.results, Clients(), "nightly", SilentProgress(), pause=pause):
+        assert sum(waits) > 2 * LONGEST_BRIEF
+
+
+def test_a_loss_is_reported_while_an_audit_or_a_repair_runs(shop: Lake, con: Connection) -> None:
+    publish(shop, con, "f1", loss("a"))
+    running = {"run_id": "night", "lake": "shop", "as_of": NOW, "started_at": NOW, "status": "running"}
+    ResultsWriter(results(shop), lambda: None).put_run(running)
+    with audit_lease(shop.results, Clients(), "night", SilentProgress()):
+        assert publish(shop, con, "f2", loss("b")) == {"open": 1}
+    assert results(shop).run("night")["status"] == "running", "the audit is alive, and its row stays"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.errors import BadInput
-from lakeaudit.guard.lists import text_lists
+from lakeaudit.guard.lists import csv_lists, json_lists, protocol
 from lakeaudit.guard.lists.open_list import read_list
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -37,6 +37,8 @@ LISTS = {
     "a path with a comma after others": (b"s3://b/t/x\ns3://b/t/a,b\n", "plain", ["s3://b/t/x", "s3://b/t/a,b"]),
     "CSV with bucket and key": (b"Bucket,Key\nb,t/x\n", "csv", ["b t/x"]),
     "CSV with quotes": (b'path,n\n"s3://b/t/a,b",1\n', "csv", ["s3://b/t/a,b"]),
+    "the free files of a local lake": (b"bucket,key,uri,size\n,t/x,/t/x,1\n,t/y,/t/y,\n", "csv", ["/t/x", "/t/y"]),
+    "CSV with other ends of lines": (b"n,path\r\n1,s3://b/t/x\r\n2,s3://b/t/y\r\n", "csv", ["s3://b/t/x", "s3://b/t/y"]),
     "S3 Batch Operations": (b"my-bucket,t/a%20b\nmy-bucket,t/y\n", "s3-batch", ["my-bucket t/a%20b", "my-bucket t/y"]),
     "S3 Batch Operations, versions": (b'"my-bucket","t/x","v1"\n', "s3-batch", ["my-bucket t/x"]),
     "JSON Lines of texts": (b'"s3://b/t/x"\n\n"s3://b/t/y"\n', "jsonl", ["s3://b/t/x", "s3://b/t/y"]),
@@ -83,11 +85,62 @@ def test_a_list_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A block of which each line is one path is not read line by line."""
     content = b"".join(LONG[name] % n if b"%d" in LONG[name] else LONG[name] for n in range(30))
     whole, _, cut_off = read(tmp_path, content, "plain")
-    monkeypatch.setattr(text_lists, "_BLOCK", 40)
+    monkeypatch.setattr(protocol, "BLOCK", 40)
     rows, _, cut_off_again = read(tmp_path, content, "plain")
     assert rows == whole
     assert cut_off_again == cut_off
     assert files_of(rows) == [f"s3://b/t/{n}" for n in range(30)]
+
+
+ODD_CSV = {
+    "plain lines": b"n,path\n" + b"".join(b"%d,s3://b/t/%d\n" % (n, n) for n in range(30)),
+    "quoted values": b'"n","path"\n' + b"".join(b'"%d","s3://b/t/%d"\n' % (n, n) for n in range(30)),
+    "a quoted comma and line": b'n,path\n1,"s3://b/t/a,b"\n2,"s3://b/t/c\nd,""e"\n3,s3://b/t/f\n4,x"y"\n' * 3,
+    "a value that never ends": b'n,path\n1,s3://b/t/x\n2,"s3://b/t/y\n3,s3://b/t/z\n',
+    "other ends of lines": b"n,path\r1,s3://b/t/x\r\n\r\n2,s3://b/t/y\n3,\n",
+    "other numbers of values": b"n,path\n1,s3://b/t/x\n2\n3,s3://b/t/z,4\n\n\n5,s3://b/t/5\n",
+    "bytes that are not UTF-8": b"n,path\n1,s3://b/t/x\n2,s3://b/\xff\n3,s3://b/t/z\n4,\x1f\n5,a\x1eb\n6,\0\n",
+    "a large value": b"n,path\n1,s3://b/t/x\n2," + b"y" * (1 << 21) + b"\n3,s3://b/t/z\n",
+    "no header": b"s3://b/t/x,1\ns3://b/t/y,2\n",
+}
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 30])
+@pytest.mark.parametrize("name", ODD_CSV)
+def test_csv_in_blocks_has_the_rows_of_a_reader_of_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    monkeypatch.setattr(csv_lists, "plain_csv", lambda *_: None)
+    wanted, *others = read(tmp_path, ODD_CSV[name], "csv")
+    monkeypatch.undo()
+    monkeypatch.setattr(protocol, "BLOCK", block)
+    assert read(tmp_path, ODD_CSV[name], "csv") == (wanted, *others)
+
+
+ODD_JSON = {
+    "texts": b'"s3://b/t/x"\n"a b"\n""\n"t\\u00e9"\n',
+    "objects of one form": b'{"path": "s3://b/t/x", "n": 1}\n{"path": "/t/y", "n": null}\n{"path": "z", "n": 0}\n',
+    "bucket and key": b'{"bucket": "b", "key": "t/x"}\n{"bucket": null, "key": "t/y"}\n{"bucket": "", "key": "z"}\n',
+    "a name twice": b'{"path": "s3://b/t/x", "path": "s3://b/t/y"}\n' * 2,
+    "two locations": b'{"path": "s3://b/t/x", "to": "y"}\n{"path": "s3://b/t/x", "to": "/t/y"}\n',
+    "values of other types": b'{"path": "s3://b/t/x"}\n{"path": 1}\n{"path": ["s3://b/t/y"]}\n{"path": null}\n',
+    "what DuckDB accepts": b'{"path": "s3://b/t/x",}\n{"path": "s3://b/t/y" , }\n',
+    "what Python accepts": b'{"path": "s3://b/t/x", "n": NaN}\n{"path": "s3://b/t/y", "n": Infinity}\n',
+    "other lines": b'{"path": "s3://b/t/x"}\r\n\n{"path": "s3://b/\xff"}\n{"path"\n[1]\n{"path": "a\tb"}\n{}\n',
+    "odd stores": b'{"path": "s3://"}\n{"path": "s3://b@c/x"}\n{"path": "hdfs://n/x"}\n{"path": "file:x"}\n',
+}
+
+
+@pytest.mark.parametrize("block", [1, 1 << 30])
+@pytest.mark.parametrize("name", ODD_JSON)
+def test_json_in_blocks_has_the_rows_of_a_reader_of_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    monkeypatch.setattr(json_lists, "plain_json", lambda *_: None)
+    wanted = read(tmp_path, ODD_JSON[name], "jsonl")
+    monkeypatch.undo()
+    monkeypatch.setattr(protocol, "BLOCK", block)
+    assert read(tmp_path, ODD_JSON[name], "jsonl") == wanted
 
 
 def avro(records: list[object]) -> bytes:

@@ -45,6 +45,16 @@ def transition_row(number: int, of: str, run_id: str) -> Row:
     return {"transition_id": f"t{number}", "discrepancy_id": of, "run_id": run_id, "transition": "opened"}
 
 
+def test_findings_that_the_ledger_shows_as_resolved_or_not_at_all(writer: ResultsWriter) -> None:
+    states = {"a": "pending", "b": "open", "c": "resolved"}
+    held = [{"discrepancy_id": name, "state": state} for name, state in states.items()]
+    writer.replace_rows("discrepancies", table("discrepancies", *held), "discrepancy_id")
+    found = pa.table({"discrepancy_id": ["a", "b", "c", "d"], "table_name": ["orders"] * 4})
+    with connection() as con:
+        left = duck.rows_of(LedgerTables(writer).not_in_ledger(con, found))
+    assert sorted(row["discrepancy_id"] for row in left) == ["c", "d"]
+
+
 def test_transitions_of_a_killed_run_stay_if_the_ledger_knows_them(
     writer: ResultsWriter, place: Location
 ) -> None:

@@ -36,7 +36,7 @@ def row(held: str, **given: Any) -> dict[str, Any]:
     )
     ledger = dict.fromkeys(NEXT) | known | HELD[held]
     rest = dict.fromkeys(("l_found_at", "l_rank", "r_rank", "n_resolution", "n_evidence_at"))
-    rest |= dict.fromkeys(("r_evidence_at", "r_edge", "r_confirmed", "r_kind", "r_severity"))
+    rest |= dict.fromkeys(("r_evidence_at", "r_confirmed", "r_kind", "r_severity"))
     rest |= {
         "r_grown": False,
         "r_larger": False,
@@ -63,9 +63,7 @@ def ranked(row: dict[str, Any]) -> dict[str, Any]:
 def finding(
     cut: float = 36, *, confirmed: bool = False, kind: str = "dropped", severity: str = "error"
 ) -> dict[str, Any]:
-    edge = cut if confirmed else cut - 1
-    return {"r_evidence_at": at(cut), "r_edge": at(edge), "r_confirmed": confirmed, "r_kind": kind,
-            "r_severity": severity}  # fmt: skip
+    return {"r_evidence_at": at(cut), "r_confirmed": confirmed, "r_kind": kind, "r_severity": severity}
 
 
 ACCEPTED = {"l_ack_until": at(99), "l_ack_by": "ann"}
@@ -122,8 +120,13 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("open", finding(kind="size_mismatch"), "other"),
     ("open", finding(kind="size_mismatch", severity="critical"), "worse"),
     ("resolved", finding(), "back"),
-    ("resolved", finding(10.5), "stale"),
+    # within the margin of an hour after the evidence of its resolution
+    ("resolved", finding(10.5), "back"),
+    ("resolved", finding(10.5, confirmed=True), "back_confirmed"),
+    ("discarded", finding(10.5), "back"),
+    ("resolved", finding(10), "stale"),
     ("resolved", finding(9), "stale"),
+    ("resolved", finding(9, confirmed=True), "stale"),
     ("resolved", LIVE, "back_confirmed"),
     ("discarded", LIVE, "late"),
     ("discarded", finding(), "back"),
@@ -227,9 +230,7 @@ class History:
         asked = run.live and (self.truth[seen] != 0 or self.ledger["state"] in ("open", "pending"))
         state = KINDS[self.truth[self.now if asked else seen]]
         if state is not None:
-            return finding(self.now if asked else cut, confirmed=asked, kind=state[0], severity=state[1]) | (
-                {} if asked else {"r_edge": at(cut - run.margin)}
-            )
+            return finding(self.now if asked else cut, confirmed=asked, kind=state[0], severity=state[1])
         if asked:
             return FINE_NOW | {"n_evidence_at": at(self.now)}
         return FINE | {"n_evidence_at": at(cut)} if run.decided else {}

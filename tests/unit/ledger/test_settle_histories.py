@@ -71,7 +71,7 @@ class Histories(RuleBasedStateMachine):
         for file, table in FILES.items():
             look = Look(table in judged, complete, at(cut - margin))
             said = (
-                self._result_for(file, cut, seen, margin, live=live and look.judged, grown=grown)
+                self._result_for(file, cut, seen, live=live and look.judged, grown=grown)
                 if look.judged
                 else None
             )
@@ -120,9 +120,7 @@ class Histories(RuleBasedStateMachine):
             known = {(row["last_run_id"], file) for file, row in self.ledger.items()}
             self.transitions = {t for t in self.transitions if t[:2] in known or t[0] != f"run-{self.runs}"}
 
-    def _result_for(
-        self, file: str, cut: int, seen: int, margin: int, *, live: bool, grown: bool
-    ) -> RunFinding | Word:
+    def _result_for(self, file: str, cut: int, seen: int, *, live: bool, grown: bool) -> RunFinding | Word:
         """Return the result for a file; the live check covers files that are wrong in the snapshot, and open ones."""
         unresolved = self.ledger.get(file, {}).get("state") in ("open", "pending")
         asked = live and (self.truth[seen][file] is not WELL or unresolved)
@@ -131,8 +129,7 @@ class Histories(RuleBasedStateMachine):
         if state is WELL:
             return Word("restored", when, live=asked)
         kind, severity = state
-        edge = when if asked else at(cut - margin)
-        return RunFinding(kind, severity, when, edge, confirmed=asked, grown=grown)
+        return RunFinding(kind, severity, when, confirmed=asked, grown=grown)
 
     def _row(self, file: str, run: book.Run, look: Look, said: RunFinding | Word | None) -> dict[str, Any]:
         """The SETTLE row of the file."""
@@ -145,7 +142,7 @@ class Histories(RuleBasedStateMachine):
             "l_rank": rank(held["severity"]) if held["severity"] else None,
             "r_rank": rank(found.severity) if found else None,
             "r_kind": found and found.kind, "r_severity": found and found.severity,
-            "r_evidence_at": found and found.at, "r_edge": found and found.edge,
+            "r_evidence_at": found and found.at,
             "r_confirmed": bool(found and found.confirmed), "r_grown": bool(found and found.grown), "r_larger": False,
             "r_much_larger": False,
             "n_resolution": word and word.resolution, "n_evidence_at": word and word.at,

@@ -292,7 +292,7 @@ COLUMNS: dict[str, tuple[Sequence[Any], pa.DataType]] = {
     "l_state": ((None, "pending", "open", "resolved"), pa.string()),
     **dict.fromkeys(("p_ack_by", "p_ack_reason"), (TEXTS, pa.string())), "p_ack_until": (TIMES, INSTANT),
     **dict.fromkeys(("l_first_seen_at", "l_last_evidence_at", "l_opened_at", "l_resolved_at", "l_ack_until",
-                     "l_found_at", "r_evidence_at", "r_edge", "n_evidence_at", "a_edge",
+                     "l_found_at", "r_evidence_at", "n_evidence_at", "a_edge",
                      "a_refuted_at"), (TIMES, INSTANT)),
     **dict.fromkeys(("l_resolution", "l_first_run_id", "l_last_run_id", "l_ack_by", "l_ack_reason", "n_resolution"),
                     (TEXTS, pa.string())),

@@ -338,6 +338,7 @@ ROOMS = (
         "grants",
         "storage_classes",
         "formatting",
+        "kind_nouns",
         "judged",
         "schemas",
         "descriptions",
@@ -431,7 +432,7 @@ DIRECTIONS: dict[str, set[str]] = {
     "lakeaudit.engine.chunks": ENGINE_MAY_NOT_USE,
     "lakeaudit.engine.spark": SPARK_MAY_NOT_USE,
     "lakeaudit.engine.spark_jobs": SPARK_MAY_NOT_USE,
-    "lakeaudit.engine.spark_chunks": SPARK_MAY_NOT_USE,
+    "lakeaudit.engine.encoded_chunks": SPARK_MAY_NOT_USE,
     "lakeaudit.engine.exchange": SPARK_MAY_NOT_USE,
     "lakeaudit.evidence": {*CORE, *AUDIT, "lakeaudit.results", "lakeaudit.report"},
     "lakeaudit.config": {*CORE, "lakeaudit.evidence", "lakeaudit.results", "lakeaudit.report",
@@ -509,7 +510,8 @@ def test_one_place_of_the_dashboard_touches_the_lake() -> None:
 
 OWN_MARKUP = (
     "st.html(markup.STYLE)", "st.html(markup.tiles(by, days))",
-    "st.html(markup.ticks(figures.runs, widgets.current_lake()))",
+    "st.html(markup.full_bar('critical'))",
+    "st.html(markup.ticks(figures.runs, widgets.current_lake(), figures.alarms))",
     "st.html(markup.days(trend, tables))",
 )  # fmt: skip
 

@@ -72,7 +72,7 @@ def test_parts_and_stages_are_among_the_code_of_tasks() -> None:
         "lakeaudit.evidence.manifest.delta.state.parts",
         "lakeaudit.evidence.storage.inventory.reader",
         "lakeaudit.evidence.manifest.hudi.state.readings",
-        "lakeaudit.engine.spark_chunks",
+        "lakeaudit.engine.encoded_chunks",
         "lakeaudit.audit.kernel",
         "lakeaudit.checks.selections",
     } <= found

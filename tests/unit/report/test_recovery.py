@@ -95,6 +95,29 @@ def test_a_sentence_counts_every_discrepancy(rows: list[dict[str, Any]], words: 
     assert sentence(Recovery.of_sums(rows)) == words
 
 
+@pytest.mark.parametrize(
+    ("rows", "short", "long"),
+    [
+        # nobody knows who removed them
+        ([row(number=7, needs_allow=7, recoverable_until=None)], "7 of 7; only with --allow restore",
+         "7 lost or changed files can be restored (only with --allow restore)"),
+        # a lifecycle rule expired four of them
+        ([row(number=7, needs_allow=3, recoverable_until=None)], "7 of 7; 3 of these only with --allow restore",
+         "7 lost or changed files can be restored (3 of them only with --allow restore)"),
+        ([row(number=7, needs_allow=0, recoverable_until=None)], "7 of 7", "7 lost or changed files can be restored"),
+        # no plan restores these
+        ([row("overwritten", number=2, needs_allow=2, recoverable_until=None)], "2 of 2",
+         "2 lost or changed files can be restored"),
+        ([row(recoverable="no", number=2, needs_allow=2)], "no", "2 lost or changed files cannot be restored"),
+        ([row("missing_metadata", by_hand="", number=2, needs_allow=2, recoverable_until=None)], "2 of 2",
+         "2 lost or changed files can be restored (only by hand)"),
+    ],
+)  # fmt: skip
+def test_how_many_files_a_plan_restores_by_default(rows: list[dict[str, Any]], short: str, long: str) -> None:
+    recovery = Recovery.of_sums(rows)
+    assert (brief(recovery), sentence(recovery)) == (short, long)
+
+
 def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
@@ -179,7 +202,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "dropped",
             "yes",
-            "recoverable: yes, from an older version (it is not known when the older version expires)",
+            "recoverable: yes, from an older version (expiry date not known)",
         ),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
@@ -189,7 +212,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "of another version",
             "yes",
-            "recoverable: yes, from an older version (it is not known when the older version expires)",
+            "recoverable: yes, from an older version (expiry date not known)",
         ),
         ("of another version", None, ""),
     ],

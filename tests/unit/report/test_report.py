@@ -335,7 +335,7 @@ def test_worst_first_is_severity_then_bytes_then_key() -> None:
 def test_off_and_partial_say_why() -> None:
     said = tree("broken").one("section", id="coverage").full_text
     assert "not checked the Delta log needs reader feature variantType, which is not understood" in said
-    counts = "95.2 % of 240,000 judged 2 with findings 11,406 undecided 1 not confirmed"
+    counts = "95.2 % of 240,000 files judged 2 with findings 11,406 undecided 1 not confirmed"
     assert f"{counts} 3 rows of s3guard:shop-s3guard were rejected" in said
 
 
@@ -366,18 +366,33 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     told = {cell.attrs["data-h"]: cell.full_text for cell in row.all("td")}
     assert row.one("th").full_text == "critical dropped"
     assert told == {
-        "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "since": "1 d 2 h",
+        "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "open for": "1 d 2 h",
         "cause": "not known", "recoverable": "9 of 10, the first copy expires in 2 d",
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
-    assert typed.one("code").text == (
-        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
-        " -o dropped.jsonl"  # plans of several kinds would be written over each other
-    )
+    assert [code.text for code in typed.all("code")] == [
+        "--allow restore",
+        # plans of several kinds would be written over each other
+        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped -o dropped.jsonl",
+        "lakeaudit reconcile apply dropped.jsonl",
+    ]
+    assert typed.full_text.startswith("First answer: Did somebody remove them on purpose? If nobody did, add")
     assert "These plans have no steps for files that somebody may have removed or replaced on purpose" in (
         tree("broken").one("section", id="broken").full_text
     )
-    assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
+    assert typed.all("button")[0].attrs["aria-label"] == "copy the command for dropped"
+
+
+def test_a_cause_and_a_time_are_stated_only_for_the_files_that_have_them() -> None:
+    etl = "deleted, by arn:aws:sts::1:assumed-role/nightly-etl/spark"
+    opened = [
+        pagedata.change("sales.orders", "dropped", "critical", 4, by_cause={etl: 4}),
+        pagedata.change("sales.orders", "dropped", "critical", 6, days=3),
+    ]
+    row, do, *_ = body_rows(parse(render(replace(pagedata.broken(), history=History([], opened)))), "broken")
+    assert cell(row, "cause").full_text == f"4 of 10: {etl}; 6 of 10: not known"
+    assert cell(row, "open for").full_text.startswith("up to 4 d")
+    assert "Did nightly-etl or somebody else remove them on purpose?" in do.full_text
 
 
 def test_what_is_back_again_is_not_called_new() -> None:
@@ -387,7 +402,7 @@ def test_what_is_back_again_is_not_called_new() -> None:
 
 
 def test_a_relative_time_says_the_exact_one() -> None:
-    since = broken_rows(tree("broken"))[0].one("td", **{"data-h": "since"}).one("time")
+    since = broken_rows(tree("broken"))[0].one("td", **{"data-h": "open for"}).one("time")
     assert (since.attrs["title"], since.attrs["data-paper"]) == ("2026-03-01 01:00:00Z", "2026-03-01 01:00")
 
 
@@ -437,7 +452,8 @@ def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: sum
 
 def test_only_plans_that_leave_files_out_are_explained_that_way() -> None:
     expired = [
-        pagedata.change("sales.orders", kind, "critical", 1) | {"cause": "expired by a lifecycle rule"}
+        pagedata.change("sales.orders", kind, "critical", 1)
+        | {"by_cause": {"expired by a lifecycle rule": 10}}
         for kind in ("dropped", "size_mismatch")
     ]
     pages = {

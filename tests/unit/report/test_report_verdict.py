@@ -24,8 +24,8 @@ NOTHING = ANYTHING + "no file could be judged in 1 of 1 table (t)"
 VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("all decided", [], [FINE], ONE, "fine", QUIET),
     ("only info", [OLD], [FINE], ONE, "fine", QUIET),
-    ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
-    ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
+    ("a loss", [LOST], [FINE], ONE, "critical", "1 file dropped in 1 table"),
+    ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 file dropped in 1 table"),
     ("in part", [], [PART], ONE, "unjudged", ALL + "1 of 1 table is only partly judged (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
      "No finding of severity warning or higher in the requested part of 1 table"),
@@ -45,7 +45,7 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
      ALL + "no file could be judged in 1 of 2 tables (u)"),
     ("a loss, and most tables blind", [LOST], [FINE, *({**BLIND, "table_name": name} for name in "uv")],
      {**ONE, "status": "partial"}, "critical",
-     "Could not judge 2 of 3 tables; open discrepancies: 1 dropped in 1 table"),
+     "Could not judge 2 of 3 tables; open discrepancies: 1 file dropped in 1 table"),
     ("no coverage", [], [], ONE, "unjudged", ANYTHING + "no file could be judged in any table"),
     ("a table missing", [], [FINE], {"tables_expected": 2, "tables_audited": 1}, "unjudged",
      ALL + "1 of 2 tables were audited"),
@@ -120,7 +120,7 @@ def test_the_headline_names_tables_that_fell_behind(name: str, findings: list[An
     )
     assert [each for each in notes if "fell behind" in each] == ([note] if note else [])
     (cell,) = page.all("td", **{"data-h": "verified through"})
-    assert "stopped by 2 open discrepancies" in cell.full_text
+    assert "because of 2 open discrepancies" in cell.full_text
 
 
 # --- coverage

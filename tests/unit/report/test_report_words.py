@@ -2,6 +2,7 @@
 
 import subprocess
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -110,3 +111,31 @@ def test_a_shell_reads_back_exactly_the_key() -> None:
     line = "printf '%s\\0' " + " ".join(map(formatting.shell_word, keys))
     read = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
     assert read.decode().split("\0")[:-1] == keys
+
+
+OLD = "no recent storage source: the report is too old"
+
+
+@pytest.mark.parametrize(
+    ("row", "extent", "bars"),
+    [
+        ({}, "100 %", ["o-consistent"]),
+        ({"undecided": 20}, "80.0 %", ["o-consistent", "o-undecided"]),
+        (
+            {"status": "partial", "reason": "a gap"},
+            "100 of more than 100 files judged",
+            ["o-consistent", "o-not_judged"],
+        ),
+        ({"status": "partial", "reason": OLD}, "0 of 100 files judged by recent evidence", ["o-not_judged"]),
+        (
+            {"status": "partial", "reason": OLD, "out_of_window": 20},
+            "0 of 80 files judged by recent evidence",
+            ["o-out_of_window", "o-not_judged"],
+        ),
+    ],
+)
+def test_files_that_were_not_judged_are_visible(row: dict[str, Any], extent: str, bars: list[str]) -> None:
+    [view] = coverage_view.judged([pagedata.covered("t", files=100, **row)])
+    cell = view.cells["content"]
+    drawn = parse(str(plots.outcomes(cell))).all("rect")
+    assert (cell.extent, [bar.attrs["class"] for bar in drawn]) == (extent, bars)

@@ -46,13 +46,14 @@ def test_what_is_open_elsewhere_is_the_headline_of_an_audit_of_one_table(place: 
     ledger = [discrepancy(OTHER), discrepancy(LOST, "resolved"), discrepancy(STALE)]
     second_run(place, STALE, discrepancies=ledger)
     assert text_output.verdict_line(page(place)) == (
-        "CRITICAL: 1 dropped in 1 table; this audit checked 1 of 3 tables (orders) and reported 1 overwritten there"
+        "CRITICAL: 1 file dropped in 1 table; this audit checked 1 of 3 tables (orders) and reported 1 file "
+        "overwritten there"
     )
 
 
 def test_an_audit_of_the_whole_lake_needs_no_scope(place: Location) -> None:
     second_run(place, discrepancies=[discrepancy(LOST)])
-    assert text_output.verdict_line(page(place, tables=("orders",))) == "CRITICAL: 1 dropped in 1 table"
+    assert text_output.verdict_line(page(place, tables=("orders",))) == "CRITICAL: 1 file dropped in 1 table"
 
 
 def test_a_table_that_only_the_ledger_knows_is_of_the_lake_too(place: Location) -> None:
@@ -62,7 +63,7 @@ def test_a_table_that_only_the_ledger_knows_is_of_the_lake_too(place: Location) 
     scope = (
         "this audit checked 1 of 2 tables (orders) and reported nothing of severity warning or higher there"
     )
-    assert line == f"CRITICAL: 1 dropped in 1 table; {scope}"
+    assert line == f"CRITICAL: 1 file dropped in 1 table; {scope}"
 
 
 def test_what_is_accepted_is_left_out_of_the_headline_and_counted_apart(place: Location) -> None:
@@ -160,13 +161,13 @@ def test_alerts_know_which_findings_no_plan_repairs(place: Location) -> None:
 def test_of_a_run_before_the_last_only_its_own_findings_are_known(place: Location) -> None:
     second_run(place, discrepancies=[discrepancy(STALE)])
     assert page(place, "r1").history is None
-    assert text_output.verdict_line(page(place, "r1", ())) == "CRITICAL: 2 dropped in 2 tables"
+    assert text_output.verdict_line(page(place, "r1", ())) == "CRITICAL: 2 files dropped in 2 tables"
 
 
 def test_a_failed_run_still_tells_what_is_open(place: Location) -> None:
     publish(place, runs=[run(), run("r2", "failed", finished_at=LATER)], discrepancies=[discrepancy(LOST)])
     told = page(place, tables=())
-    assert text_output.verdict_line(told) == "CRITICAL: 1 dropped in 1 table (the audit failed)"
+    assert text_output.verdict_line(told) == "CRITICAL: 1 file dropped in 1 table (the audit failed)"
     assert next_commands(told)[0] == "lakeaudit doctor 'conf/my lake.yaml'"
 
 

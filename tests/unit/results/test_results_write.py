@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -388,3 +389,48 @@ def test_a_table_that_another_run_creates_meanwhile_does_not_get_the_rows_twice(
             results, "transitions", pa.RecordBatchReader.from_batches(schema, created_meanwhile())
         )
     assert table(place, "transitions")["discrepancy_id"].to_pylist() == ["d"]
+
+
+def one_transition(place: Location, run_id: str, by: Results | None = None) -> None:
+    row = rows(RESULTS["transitions"], {"lake": "shop", "run_id": run_id, "discrepancy_id": run_id})
+    delta_writer.append(by or Results(place, HERE, "shop"), "transitions", row)
+
+
+def transitions(results: Results) -> list[str]:
+    batches = results.batches("transitions", pc.scalar(True), ["run_id"])
+    return sorted(row["run_id"] for batch in batches for row in batch.to_pylist())
+
+
+def test_results_again_open_only_the_tables_that_were_written_meanwhile(
+    writer: ResultsWriter, place: Location
+) -> None:
+    writer.put_run(run_row("r1", "complete"))
+    one_transition(place, "r1")
+    before = Results(place, HERE, "shop")
+    assert (len(before.runs()), transitions(before)) == (1, ["r1"])
+    one_transition(place, "r2")
+    again = before.again()
+    assert (transitions(before), transitions(again)) == (["r1"], ["r1", "r2"])
+    assert again.runs() == before.runs()
+    assert again.delta("runs") is before.delta("runs")
+    writer.put_run(run_row("r1", "failed"))
+    assert [each.runs()[0]["status"] for each in (before, again, again.again())] == [
+        "complete", "complete", "failed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("writes", range(3))
+def test_results_that_write_leave_others_the_rows_they_opened(place: Location, writes: int) -> None:
+    one_transition(place, "r1")
+    first = Results(place, HERE, "shop")
+    first.version("transitions")
+    second = first.again()
+    second.version("transitions")
+    third = second.again()
+    every = (first, second, third)
+    assert [each.version("transitions") for each in every] == [0, 0, 0]
+    one_transition(place, "r2", by=every[writes])
+    one_transition(place, "r3", by=every[writes])
+    others = [each for each in every if each is not every[writes]]
+    assert [transitions(each) for each in others] == [["r1"], ["r1"]]
+    assert [transitions(each.again()) for each in every] == [["r1", "r2", "r3"]] * 3

@@ -14,7 +14,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.summaries.verified_tables import last_watermarks
 from lakeaudit.runtime.connections.aws import Clients
-from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run
+from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, lake_file, publish, run
 
 Row = dict[str, Any]
 
@@ -34,9 +34,9 @@ def ago(hours: float) -> datetime:
     return NOON - timedelta(hours=hours)
 
 
-def audit(run_id: str, hours: float, status: str = "complete") -> Row:
+def audit(run_id: str, hours: float, status: str = "complete", **given: Any) -> Row:
     end = None if status == "running" else ago(hours)
-    return run(run_id, status, as_of=ago(hours), started_at=ago(hours), finished_at=end)
+    return run(run_id, status, as_of=ago(hours), started_at=ago(hours), finished_at=end, **given)
 
 
 def mark(run_id: str, hours: float, through: float | None, table: str = "orders", **given: Any) -> Row:
@@ -48,14 +48,18 @@ def mark(run_id: str, hours: float, through: float | None, table: str = "orders"
     }  # fmt: skip
 
 
-def judged(table: str = "orders", run_id: str | None = "r1") -> Row:
-    return {"lake": LAKE, "table_name": table, "last_run_id": run_id}
+def judged(table: str = "orders", run_id: str | None = "r1", hours: float = 2) -> Row:
+    at = None if run_id is None else ago(hours)
+    place = {"location": ORDERS} if table in ("orders", "sales") else {}
+    return {"lake": LAKE, "table_name": table, "last_run_id": run_id, "last_audited_at": at, **place}
 
 
-def fault(hours: float | None, kind: str = "dropped", state: str = "open", **given: Any) -> Row:
-    """A fault about a file that was committed `hours` ago."""
+def fault(
+    hours: float | None, kind: str = "dropped", state: str = "open", of: str = "k", **given: Any
+) -> Row:
+    """A fault about the file `of`, which was committed `hours` ago."""
     at = None if hours is None else ago(hours)
-    return discrepancy(finding(kind, "k", **given), state, manifest_time=at, **given)
+    return discrepancy(finding(kind, of, **given), state, manifest_time=at, **given)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Situation:
     ledger: Sequence[Row] = ()
     tables: Sequence[Row] = (judged(),)
     lake: Row = field(default_factory=dict)
+    coverage: Sequence[Row] = ()
 
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
@@ -98,6 +103,11 @@ SITUATIONS = (
     Situation("a renamed table, after its next audit", {"sales": (YES, "11:00")}, (audit("r1", 24), audit("r2", 0)),
               (mark("r1", 24, 25), mark("r2", 0, 1, "sales")), tables=(judged(), judged("sales", "r2")),
               lake=RENAMED),
+    Situation("a table that was renamed, judged, and has its former name again",
+              {"orders": (UNKNOWN, "no commit is verified: a later audit judged its files under the name sales")},
+              (audit("r1", 96), audit("r2", 80), audit("r3", 1)),
+              (mark("r1", 96, 23), mark("r2", 80, 81, "sales"), mark("r3", 1, 2, "other", location=OTHER)),
+              (fault(97, table_name="sales"),), (judged("orders", "r1", 96), judged("sales", "r2", 80))),
     Situation("an audit with a clock that was an hour ahead, alone", {"orders": (UNKNOWN, "clock")},
               (audit("r1", -1),), (mark("r1", -1, 0),)),
     Situation("an audit with a clock that was ahead, and one with the right clock", {"orders": (YES, "09:00")},
@@ -108,10 +118,50 @@ SITUATIONS = (
     Situation("discovered tables, and one that has left; a clock ahead hides none",
               {"a": (YES, "09:00"), "x": (UNKNOWN, "clock")}, (audit("r0", 200), audit("r1", 2), audit("r2", -72)),
               (mark("r0", 200, 201, "gone"), mark("r1", 2, 3, "a"), mark("r2", -72, -71, "x")),
-              tables=(judged("a"), judged("gone")), lake=DISCOVERY),
+              tables=(judged("a"), judged("gone", "r0", 200)), lake=DISCOVERY),
+    Situation("a discovered table that only audits of other tables followed",
+              {"a": (YES, "09:00"), "b": (UNKNOWN, "2026-11-18"), "c": (UNKNOWN, "2026-11-18")},
+              (audit("r0", 72, tables_expected=3), audit("r1", 2)),
+              (*(mark("r0", 72, 73, name) for name in "bc"), mark("r1", 2, 3, "a")),
+              tables=(judged("a"), judged("b", "r0", 72), judged("c", "r0", 72)), lake=DISCOVERY),
+    Situation("a discovered table that a discovery with a gap misses, and one that was never judged",
+              {"a": (YES, "09:00"), "b": (UNKNOWN, "2026-11-18"), "c": (UNKNOWN, "no audit has judged")},
+              (audit("r0", 72), audit("r1", 2)), (mark("r0", 72, 73, "b"), mark("r1", 2, 3, "a")),
+              (fault(48, "coverage_lost", table_name="b"), fault(48, "coverage_lost", table_name="c", of="c")),
+              (judged("a"), judged("b", "r0", 72)), DISCOVERY),
+    Situation("a loss that was found before the lake file left out its table, which came back since",
+              {"orders": (UNKNOWN, "1 fault found before the lake file left out the table")},
+              (audit("r0", 36), audit("r1", 12)), (mark("r0", 36, 1),),
+              (fault(48, state="resolved", resolution="retired", resolved_at=ago(12)),), (judged("orders", "r0", 36),)),
+    Situation("the same, of a lost log",
+              {"orders": (UNKNOWN, "no commit is verified")},
+              (audit("r0", 36), audit("r1", 12)), (mark("r0", 36, 1),),
+              (fault(None, "missing_metadata", state="resolved", resolution="retired", resolved_at=ago(12)),),
+              (judged("orders", "r0", 36),)),
+    Situation("a loss that was retired before the last audit of its table, or by it", {"orders": (YES, "09:00")},
+              (audit("r0", 36), audit("r1", 2)),
+              ledger=(fault(48, state="resolved", resolution="retired", resolved_at=ago(12), last_run_id="r0"),
+                      fault(48, state="resolved", resolution="retired", resolved_at=ago(1.9), of="by it"))),
     Situation("a loss in an old commit since the last audit, seen by an audit of a partition",
               {"orders": (NO, "2026-11-19 11:59:59")},
               ledger=(fault(48),)),
+    Situation("a loss in a commit that is older than the oldest readable state: its time is too late",
+              {"orders": (NO, "no commit is verified")},
+              ledger=(fault(6),), coverage=(covered(history_horizon=ago(6)),)),
+    Situation("a loss that `follow` found, before the next audit: nothing states whether its time is right",
+              {"orders": (NO, "no commit is verified")},
+              (audit("r1", 2), audit("f1", 1, "followed")),
+              ledger=(fault(6, first_run_id="f1"),), coverage=(covered(history_horizon=ago(7)),)),
+    *(Situation(f"a loss that `follow` found, after an audit that could read the states of {hours} hours",
+                {"orders": (answer, reason)},
+                (audit("f1", 3, "followed"), audit("r0", 2.5), audit("r1", 2)),
+                ledger=(fault(6, first_run_id="f1"),), coverage=(covered(history_horizon=ago(hours)),))
+      for hours, answer, reason in ((7, YES, "05:59:59"), (5, NO, "no commit is verified"))),
+    Situation("a loss in a commit after the oldest readable state", {"orders": (YES, "05:59:59")},
+              ledger=(fault(6),), coverage=(covered(history_horizon=ago(7)),)),
+    Situation("a file that readers of the folder find, older than the oldest readable state",
+              {"orders": (YES, "05:59:59")},
+              ledger=(fault(None, "stale_visible", storage_time=ago(6)),), coverage=(covered(history_horizon=ago(5)),)),
     Situation("a loss in a commit of today", {"orders": (YES, "05:59:59")}, ledger=(fault(6),)),
     Situation("a lost log", {"orders": (NO, "no commit is verified")}, ledger=(fault(None, "missing_metadata"),)),
     Situation("a loss that was resolved since the last audit", {"orders": (UNKNOWN, "no later audit")},
@@ -136,7 +186,8 @@ SITUATIONS = (
 def test_answers(tmp_path: Path, case: Situation) -> None:
     place = Location.parse(str(tmp_path / "results"))
     lake = load_lake(lake_file(tmp_path, place, **case.lake), {})
-    publish(place, runs=case.runs, verified=case.rows, discrepancies=case.ledger, tables=case.tables)
+    publish(place, runs=case.runs, verified=case.rows, discrepancies=case.ledger, tables=case.tables,
+            coverage=case.coverage)  # fmt: skip
     found = verified(lake, Results(place, Clients(), LAKE), (), THROUGH, NOON)
     assert {each.table: each.answer for each in found} == {
         name: answer for name, (answer, _) in case.answers.items()

@@ -33,7 +33,7 @@ def judge_watched(given: CheckInput) -> CheckResult:
     grouped = duck.hold(con, prefixes(con, folders, watch.places, _named_places(evidence)))
     judged = duck.hold(con, group_verdicts(con, grouped, "watched", evidence.watch_policy))
     gaps = sources_with_gaps(given.matched.holes)
-    able = availability(evidence.observed.sources, _facts(evidence), (), gaps)
+    able = availability(evidence.observed.sources, _facts(evidence), (), gaps, evidence.stamp.as_of)
     rows = _coverage(evidence, _tallies(con, judged), replace(able, overtaken=evidence.memory.overtaken))
     return CheckResult(
         (_findings(evidence, judged),), coverage_rows=tuple(rows), storage_cuts=able.storage_cuts

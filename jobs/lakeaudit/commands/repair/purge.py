@@ -15,7 +15,7 @@ from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.keys import digest
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import audit_lease
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.execution.origins import Origins, locations_of
 from lakeaudit.reconcile.execution.purge import Purge, QuarantinedObject, due, windows
@@ -89,7 +89,7 @@ def _remove(
     run_id = f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
     pacer = Pacer(lake.settings.confirm.rate)
     with (
-        leased(lake.results, clients, run_id, progress) as still_ours,
+        audit_lease(lake.results, clients, run_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
         progress.stage("purge the quarantine") as log,
     ):

@@ -11,7 +11,6 @@ from typing import TextIO
 from lakeaudit import __version__
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.audit.collapsed_locations import as_stored
-from lakeaudit.collect.newest_claims import NewestClaims
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.lake_text import lake_data, whole_path
 from lakeaudit.commands.on_spark import spark_engine
@@ -24,11 +23,11 @@ from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, size, steps_in_words, visible
+from lakeaudit.guard.known_lake import KnownLake, known_lake, with_history
+from lakeaudit.guard.newest_claims import NewestClaims
 from lakeaudit.json_documents import RepairFields
 from lakeaudit.keys import Location, digest
-from lakeaudit.ledger.last_states import last_states
-from lakeaudit.ledger.lease import Check, leased
-from lakeaudit.ledger.renamed_tables import under_current_names
+from lakeaudit.ledger.lease import Check, audit_lease
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.execution import journal as record
 from lakeaudit.reconcile.execution.apply import apply_plan
@@ -107,7 +106,7 @@ def plan(
             sealed, totals = write_plan(path, header, below)
         log.note(**{"steps": sealed.steps, "discrepancies for a person": sealed.for_person})
     early = [*early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)]
-    with leased(lake.results, clients, plan_id, progress) as still_ours:
+    with audit_lease(lake.results, clients, plan_id, progress) as still_ours:
         Journal(results.leased_by(still_ours), plan_id).put_plan(sealed, record.PLANNED)
     plan_summary.write(totals, out)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
@@ -299,11 +298,11 @@ def _leased_run(
     clock: Callable[[], datetime],
     progress: Progress,
 ) -> Iterator[Run]:
-    """Yield a run over a plan of this lake, under the lease of the results."""
+    """Yield a run over a plan of this lake, under the audit lease of the results."""
     header = file.header
     lake, clients = as_stored(lake, clients_of(lake))
     with (
-        leased(lake.results, clients, header.plan_id, progress) as still_ours,
+        audit_lease(lake.results, clients, header.plan_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
     ):
         results = results.leased_by(still_ours)
@@ -339,10 +338,10 @@ def _finish_killed(
     clock: Callable[[], datetime],
     progress: Progress,
 ) -> None:
-    """Finish the steps that a killed run left unfinished, under the lease; without such steps take no lease."""
+    """Finish the steps that a killed run left unfinished, under the audit lease; without such steps take no lease."""
     if has_unfinished(results):
         with (
-            leased(lake.results, clients, run_id, progress) as still_ours,
+            audit_lease(lake.results, clients, run_id, progress) as still_ours,
             closing(InProcessEngine()) as engine,
         ):
             results = results.leased_by(still_ours)
@@ -355,11 +354,15 @@ def references_of(
     """Return the function `Run.references`."""
 
     def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
-        named = [table for table in lake.tables if tables is None or table.name in tables]
-        audited = under_current_names(last_states(results, clock(), ""), lake.tables)
-        context = Context(engine, clients, clock(), clock(), live=True, last_states=audited)
-        of_named = lake.model_copy(update={"tables": tuple(named)})
-        return NewestClaims(of_named, engine, context, keys, everybody=tables is None)
+        now = clock()
+        context = Context(engine, clients, now, now, live=True)
+        if tables is None:
+            return NewestClaims(
+                with_history(known_lake(lake, context), results, now), engine, keys, everybody=True
+            )
+        named = tuple(table for table in lake.tables if table.name in tables)
+        own = KnownLake(lake.model_copy(update={"tables": named}), context)
+        return NewestClaims(with_history(own, results, now), engine, keys)
 
     return references
 

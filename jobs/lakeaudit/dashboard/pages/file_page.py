@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit import formatting
 from lakeaudit.advice import next_steps
+from lakeaudit.advice.causes import counted_causes
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.parts import acceptance_form, commands, file_search
@@ -20,7 +21,7 @@ from lakeaudit.dashboard.session import PageSession
 from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.formatting import SIDES, side_label, table_label
 from lakeaudit.keys import identify, uri_of
-from lakeaudit.kinds import KINDS, rank
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, rank
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import Recovery, of_finding
 
@@ -182,8 +183,7 @@ def _sentences(session: PageSession, row: Row) -> Iterator[str]:
     if row["explanation"] and row["explanation"].lower() != description.lower():
         yield "Why: " + formatting.times(row["explanation"])
     if row["cause"]:
-        by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
-        yield f"Cause: {row['cause']}{by}{f', {formatting.second(at)}' if (at := row['cause_at']) else ''}"
+        yield f"Cause: {formatting.cause(row)}"
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     age = formatting.age(row["first_seen_at"], session.now)
@@ -199,6 +199,12 @@ def _sentences(session: PageSession, row: Row) -> Iterator[str]:
 def _at_stake(row: Row) -> str:
     """Return what is at stake, and which amounts are not known."""
     files, rows, size = row["files"], row["rows_at_stake"], row["bytes_at_stake"]
+    if row["kind"] == COVERAGE_LOST:
+        return (
+            f"{widgets.number(files, 'file')} not judged."
+            if files is not None
+            else "Number of files not known."
+        )
     known = [
         widgets.number(many, noun) for many, noun in ((files, "file"), (rows, "row")) if many is not None
     ]
@@ -210,7 +216,7 @@ def _at_stake(row: Row) -> str:
 def _restore(session: PageSession, row: Row) -> None:
     """Show advice for the kind, and the commands that restore the file."""
     if do := next_steps.to_do_for(row):
-        widgets.plain(f"What to do: {do}")
+        widgets.plain(f"What to do: {next_steps.with_names(do, session.lake_file, [row['table_name']])}")
     at = session.results.clients.endpoint(row["bucket"] or "")
     step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)
     if step is not None and look is not None:
@@ -227,6 +233,7 @@ def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, wait
         widgets.Address("file"),
         lambda restore: _lines(session, row, unresolved, waits=waits, restore=restore),
         row["discrepancy_id"],
+        before=lambda restore: _before_plan(row, restore=restore),
     )
 
 
@@ -242,7 +249,16 @@ def _lines(
             plan, f"{row['table_name']}.{row['kind']}" if same_kind else row["kind"]
         )
     lines = [plan] if repairable and not waits else []
+    if row["kind"] in next_steps.NOT_JUDGED and row["state"] != "resolved":
+        lines = next_steps.judge_again(session.lake_file, row["table_name"], row["kind"])
     return [*lines, next_steps.learn_more(session.lake_file, row["last_run_id"] or "", row)]
+
+
+def _before_plan(row: Row, *, restore: bool) -> str:
+    by_cause = counted_causes([{**row, "number": 1}])
+    expired = bool(row["cause"]) and row["cause"].startswith(next_steps.EXPIRED)
+    recovery = Recovery.of_sums([{**row, "findings": 1, "needs_allow": int(not expired)}])
+    return commands.before_plan(recovery, {row["kind"]}, by_cause, restore=restore)
 
 
 def _plan(session: PageSession, row: Row, *, restore: bool) -> str:
@@ -287,7 +303,7 @@ def _presence(presence: Mapping[str, str | None], sides: Sequence[str]) -> Itera
             "not checked"
             if state is None
             else state
-            if state == formatting.THERE
+            if state == formatting.PRESENT[side]
             else f":red[\u2260 {state}]"
         )
 

@@ -17,6 +17,7 @@ from lakeaudit.dashboard.queries.lake import (
     add_sums,
     lake_days,
 )
+from lakeaudit.dashboard.queries.lost_causes import lost_causes
 from lakeaudit.dashboard.queries.owners import NO_OWNER, days_of, owners
 from lakeaudit.dashboard.queries.plans import newest_plans
 from lakeaudit.dashboard.session import PageSession
@@ -27,6 +28,7 @@ from lakeaudit.report.coverage_view import NOTHING_JUDGED
 from lakeaudit.report.evidence_ages import EvidenceAge
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
+from lakeaudit.results.recovery import add_recoveries
 from lakeaudit.results.summaries.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.summaries.trends import changes
 
@@ -159,7 +161,7 @@ _NOT_COUNTED = {"accepted": ACCEPTED, "pending": PENDING}
 
 def _notes(totals: LedgerSums, *, drawn: bool) -> str:
     rest = [f"{count(totals.number(of))} {words}" for of, words in _NOT_COUNTED.items() if totals.number(of)]
-    notes = [f"The oldest was first seen {second(totals.since)}."] if totals.number("open") else []
+    notes = [f"The oldest is open since {second(totals.since)}."] if totals.number("open") else []
     notes += [f"Not counted: {', '.join(rest)}."] if rest else []
     notes += [f"The curves show what was open at the end of the last {SPAN} days."] if drawn else []
     return " ".join(notes)
@@ -181,25 +183,30 @@ def _evidence(session: PageSession, figures: LakeFigures) -> None:
 
 def _aged(source: EvidenceAge, now: datetime) -> None:
     """Show the age of a source, with a bar if the source has a limit."""
-    place = widgets.literal(widgets.shortened(source.location.rstrip("/").rpartition(" ")[2], 20))
+    place = widgets.literal(source.location.rstrip("/").rpartition(" ")[2])
     of = f" of {duration(source.limit)}" if source.limit else ""
-    words = f"{age(source.at, now)}{of} {widgets.prose(source.kind)} {place}"
-    if source.limit:
-        st.progress(min(source.nearness(now), 1.0), text=words)
+    late = source.limit is not None and source.nearness(now) > 1
+    first = f":red-badge[too old] {age(source.at, now)}" if late else age(source.at, now)
+    words = f"{first}{of} {widgets.prose(source.kind)} {place}"
+    if late:
+        st.markdown(f":small[{words}]")
+        st.html(markup.full_bar("critical"))
+    elif source.limit:
+        st.progress(source.nearness(now), text=words)
     else:
         st.markdown(f":small[{words}]")
 
 
 def _runs(session: PageSession, figures: LakeFigures) -> None:
     st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
-    st.html(markup.ticks(figures.runs, widgets.current_lake()))
+    st.html(markup.ticks(figures.runs, widgets.current_lake(), figures.alarms))
     last = figures.runs[-1]
     widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], session.now)} ago",
                  run=last["run_id"])  # fmt: skip
     for plan in session.load(("plans",), lambda: newest_plans(session.results)).shown[:1]:
-        words = (
-            f"the last plan: {widgets.prose(plan['status'])}, made {age(plan['created_at'], session.now)} ago"
-        )
+        extent = f"{widgets.number(plan['steps'], 'step')}, {count(plan['for_person'])} for a person"
+        status = "" if plan["status"] == "planned" else f"{widgets.prose(plan['status'])}, "
+        words = f"the last plan: {status}{extent}, made {age(plan['created_at'], session.now)} ago"
         widgets.link("plans", words, plan=plan["plan_id"])
 
 
@@ -222,6 +229,11 @@ def _end(health: Health) -> datetime:
 def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, scope: Scope) -> None:
     """Show the command, after everything else: the highlighter of a code block delays all that follows."""
     wrong = table_lines.wrong(scope.tables)
+    if any(health.is_blind for health in wrong):
+        check = widgets.literal(next_steps.check_command(session.lake_file))
+        at.markdown(
+            f"Tables that were not fully judged: {check} names the source to repair; after that, audit again."
+        )
     if not any(health.ledger.recovery.losses or health.ledger.recovery.repairable for health in wrong):
         return
     meant = any(health.ledger.recovery.answers.get(may) for health in wrong for may in ("yes", "unknown"))
@@ -235,7 +247,19 @@ def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, sc
         commands.show(
             address,
             lambda restore: [next_steps.plan_all(session.lake_file, meant=meant and restore, tables=tables)],
+            before=lambda restore: _before_plan(session, scope, restore=restore),
         )
+
+
+def _before_plan(session: PageSession, scope: Scope, *, restore: bool) -> str:
+    """Return how many lost files the plan repairs, and the question to answer before it restores them."""
+    wrong = table_lines.wrong(scope.tables)
+    recovery = add_recoveries([health.ledger.recovery for health in wrong])
+    tables = tuple(health.table for health in wrong) if scope.owner else None
+    lost = session.load(
+        ("lost causes", scope.owner), lambda: lost_causes(session.results, session.now, tables)
+    )
+    return commands.before_plan(recovery, lost.kinds, lost.by_cause, restore=restore)
 
 
 def _tables(session: PageSession, address: widgets.Address, scope: Scope, days: OpenByDay) -> None:

@@ -28,8 +28,6 @@ from lakeaudit.results.read import Row
 
 WHOLE = 20
 """Number of notices that are shown in full, the worst of each round first."""
-_NAMES = 72
-"""Highest number of characters of a file's name."""
 _MARKS = {
     "applied": "green",
     "undone": "gray",
@@ -155,9 +153,7 @@ def _step(row: Row) -> None:
         st.markdown(
             f"{_mark(row['status'])} **{widgets.prose(row['action'].replace('_', ' '))}**", width="content"
         )
-        name = widgets.literal(
-            widgets.shortened(visible(uri_of(row["bucket"] or "", row["key"] or "")), _NAMES)
-        )
+        name = widgets.literal(visible(uri_of(row["bucket"] or "", row["key"] or "")))
         if row["discrepancy_id"]:
             widgets.link("file", name, id=row["discrepancy_id"])
         widgets.plain(" \u00b7 ".join(filter(None, (second(row["done_at"]), row["error"]))))
@@ -179,12 +175,16 @@ def _notices(session: PageSession, notices: Sequence[Row]) -> None:
         st.caption(f"No notice was sent yet. {command} sends due notices to the receivers in `alerts`.")
         return
     rounds = _rounds(notices)
-    columns = ("severity", "what", "table", "state", "to", "made", "run")
-    rows = [(*_round(session, each), widgets.prose(_why_not(each[0]))) for each in rounds]
+    columns: tuple[str, ...] = ("severity", "what", "table", "state", "to", "made", "run")
+    rows: list[tuple[str, ...]] = [
+        (*_round(session, each), widgets.prose(_why_not(each[0]))) for each in rounds
+    ]
     if any(row["error"] for row in notices):
-        widgets.grid((*columns, "why not"), rows, alt="The newest notices", numbers=("made",))
+        columns = (*columns, "why not")
     else:
-        widgets.grid(columns, [row[:-1] for row in rows], alt="The newest notices", numbers=("made",))
+        rows = [row[:-1] for row in rows]
+    on_phone = ("severity", "what", "table", "made")
+    widgets.grid(columns, rows, alt="The newest notices", numbers=("made",), phone=on_phone)
     with st.expander("Messages"):
         for row in [row for each in rounds for row in each][:WHOLE]:
             _message(row)
@@ -245,7 +245,7 @@ def _tables(rows: Sequence[Row]) -> str:
 
 def _first_line(row: Row) -> str:
     """Return the first line without severity and table, which have columns of their own."""
-    first = (row["message"] or row["kind"] or "").partition("\n")[0]
+    first = (row["message"] or (row["kind"] or "").replace("_", " ")).partition("\n")[0]
     line = first.removeprefix(f"{(row['severity'] or '').upper()}: ").replace(
         f" in {row['table_name']}", "", 1
     )

@@ -234,8 +234,12 @@ def _covered(tables: Sequence[Judged]) -> None:
     """Show a row for each table; reasons that most tables share are listed once, above."""
     common = _common(tables)
     if common:
+        hindrances = {reason for table in tables for reason in _hindrances(table)}
         reasons = "; ".join(
-            f"{count(number)} not fully judged ({reason})" for reason, number in common.items()
+            f"{count(number)} not fully judged ({reason})"
+            if reason in hindrances
+            else f"in {count(number)} {reason}"
+            for reason, number in common.items()
         )
         widgets.plain(f"{widgets.number(len(tables), 'table')}: {reasons}.")
     axes = [axis for axis in AXES if any(_differs(table, axis) for table in tables)]
@@ -283,10 +287,14 @@ def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[
 
 
 def _own(table: Judged, common: Container[str]) -> list[str]:
-    """Return why the table was not fully judged; without a recorded reason, the axis and its share."""
+    """Return why the table was not fully judged, without common reasons."""
+    return [reason for reason in _hindrances(table) if reason not in common]
+
+
+def _hindrances(table: Judged) -> list[str]:
+    """Return why requested axes were not fully judged; without a recorded reason, the axis and its share."""
     partly = [cell for axis, cell in table.cells.items() if _differs(table, axis)]
-    reasons = [cell.reason or f"{axis_words(cell.axis)} {cell.extent}" for cell in partly]
-    return [reason for reason in dict.fromkeys(reasons) if reason not in common]
+    return [*dict.fromkeys(cell.reason or f"{axis_words(cell.axis)} {cell.extent}" for cell in partly)]
 
 
 _SHORT = {"off": UNKNOWN, "empty": UNKNOWN, "nothing": "nothing", "young": "too young"}

@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from lakeaudit.advice import next_steps
+from lakeaudit.advice.causes import added
 from lakeaudit.dashboard import partition_plots, timeline_plot, watermark_plot, widgets
 from lakeaudit.dashboard.parts import commands, discrepancy_lines, history, table_lines
 from lakeaudit.dashboard.queries import table as figures
@@ -26,6 +27,7 @@ from lakeaudit.dashboard.queries.watermarks import watermarks
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import (
     ACCEPTED,
+    NO_TABLE,
     OUTCOMES,
     PENDING,
     UNKNOWN,
@@ -34,12 +36,13 @@ from lakeaudit.formatting import (
     rough,
     second,
 )
-from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
+from lakeaudit.kind_nouns import counted_kind
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES, axis_words
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell, Judged
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
 from lakeaudit.results.read import Row
-from lakeaudit.results.recovery import brief, sentence
+from lakeaudit.results.recovery import add_recoveries, brief, sentence
 from lakeaudit.results.summaries.trends import changes
 from lakeaudit.results.watermark import stopped_by
 
@@ -60,8 +63,8 @@ def show(session: PageSession) -> None:
     health = next(each for each in tables if each.table == table)
     of_lake = session.load(("changes",), lambda: changes(session.results), by_clock=False)
     changed = session.load(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
-    _head(session, health, changed)
     by_kind = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
+    _head(session, health, changed, by_kind)
     if by_kind:
         _broken(session, address, table, by_kind)
     parts = session.load(
@@ -79,7 +82,8 @@ def show(session: PageSession) -> None:
         session.load(("watermarks", table), lambda: watermarks(session.results, table), by_clock=False)
     )
     _commits(session.load(("commits", table), lambda: figures.commits(session.results, table, session.now)))
-    _coverage(health)
+    if table != NO_TABLE:
+        _coverage(health)
 
 
 def _none(session: PageSession, address: widgets.Address, tables: Sequence[Health]) -> None:
@@ -103,7 +107,7 @@ def _first(tables: Sequence[Health]) -> str:
     return f"; the worst {count(WORST)}" if len(tables) > WORST else ""
 
 
-def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> None:
+def _head(session: PageSession, health: Health, changed: Sequence[Change], by_kind: Sequence[Broken]) -> None:
     open_now = health.ledger.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in open_now.items())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -111,8 +115,15 @@ def _head(session: PageSession, health: Health, changed: Sequence[Change]) -> No
         st.markdown(widgets.marks(health.level, health.doubt), width="content")
     with st.container(gap="xsmall"):
         widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(session, changed)}.")
+        if health.table == NO_TABLE:
+            widgets.plain("These discrepancies are about sources and belong to no table.")
         if health.reason:
             widgets.plain(f"{health.reason[:1].upper()}{health.reason[1:]}.")
+        if health.is_blind and not any(each.kind in next_steps.NOT_JUDGED for each in by_kind):
+            check = widgets.literal(next_steps.check_command(session.lake_file))
+            st.markdown(
+                f"What to do: {check} checks every source; repair the source that it names, and audit again."
+            )
         if health.last_audit:
             at = health.last_audit.as_of
             widgets.plain(
@@ -147,6 +158,7 @@ def _broken(session: PageSession, address: widgets.Address, table: str, by_kind:
     widgets.section("What is broken")
     pressing = [each for each in by_kind if each.standing == "open"]
     others = [each for each in by_kind if each.standing != "open"]
+    tables = [] if table == NO_TABLE else [table]
     if not pressing:
         st.caption("Nothing is open.")
     else:
@@ -154,68 +166,102 @@ def _broken(session: PageSession, address: widgets.Address, table: str, by_kind:
             _COLUMNS if any(each.files != Amount(each.number, whole=True) for each in pressing) else _FEWER
         )
         rows = [[cells[name] for name in columns] for cells in map(partial(_row, session), pressing[:BROKEN])]
-        widgets.grid(columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS)
+        widgets.grid(
+            columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS, phone=_ON_PHONE
+        )
         commands.show(
             address,
             lambda restore: next_steps.commands_for_table(
                 session.lake_file, table, pressing[:BROKEN], restore=restore
             ),
+            before=lambda restore: _before_plan(pressing[:BROKEN], restore=restore),
         )
+        for kind in dict.fromkeys(each.kind for each in pressing if each.kind in next_steps.NOT_JUDGED):
+            do = next_steps.with_names(next_steps.to_do(kind), session.lake_file, tables)
+            widgets.plain(f"What to do: {do}")
         with st.expander("Explanations, and what to do"):
             for each in pressing[:BROKEN]:
-                _kind(session, each)
+                _kind(session, each, tables)
     if others:
         number = count(sum(each.number for each in others))
         with st.expander(f"Not counted: {number} {ACCEPTED} or {PENDING}"):
             for each in others[:BROKEN]:
-                _kind(session, each)
+                _kind(session, each, tables)
+
+
+def _before_plan(pressing: Sequence[Broken], *, restore: bool) -> str:
+    """Return how many lost files the plan repairs, and the question to answer first; empty if there is none."""
+    meant = [each for each in pressing if next_steps.may_be_meant(each.kind, each.answers, each.causes)]
+    recovery = add_recoveries([each.recovery for each in meant])
+    by_cause = added(each.by_cause for each in meant)
+    return commands.before_plan(recovery, {each.kind for each in meant}, by_cause, restore=restore)
 
 
 _COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Columns for kinds whose discrepancies are one file each, where `files` would repeat the number."""
+_ON_PHONE = ("what", "since", "cause")
 _NUMBERS = ("files", "rows", "bytes", "since")
 
 
 def _row(session: PageSession, each: Broken) -> dict[str, str]:
-    causes = "; ".join(each.causes[:2]) + (
-        f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
-    )
-    kind = widgets.prose(each.kind.replace("_", " "))
     cells = (
-        f"**{count(each.number)} {kind}**{widgets.reopened(each.again, each.number)}",
+        f"**{_heading(each)}**{widgets.reopened(each.again, each.number)}",
         widgets.badge(each.severity),
-        widgets.prose(brief(each.recovery, session.now)),
-        f"{rough(max(session.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
+        widgets.prose(brief(each.recovery, session.now)).replace("`--allow` restore", "`--allow restore`"),
+        _since_when(session, each),
         widgets.amount(each.rows),
         widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
         widgets.amount(each.files),
-        widgets.prose(causes) if causes else "not known",
+        widgets.prose(each.cause) if each.cause else "not known",
     )
     return dict(zip(_COLUMNS, cells, strict=True))
 
 
-def _kind(session: PageSession, each: Broken) -> None:
+def _since_when(session: PageSession, each: Broken) -> str:
+    if not each.since:
+        return UNKNOWN
+    several = "up to " if each.newest and each.newest != each.since else ""
+    return f"{several}{rough(max(session.now - each.since, timedelta(0)))} ago"
+
+
+def _heading(each: Broken) -> str:
+    return widgets.prose(counted_kind(each.kind, each.number, each.files.known))
+
+
+def _kind(session: PageSession, each: Broken, tables: Sequence[str]) -> None:
     with st.container(border=True, gap="xsmall"):
         standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
-        kind = widgets.prose(each.kind.replace("_", " "))
-        st.markdown(f"**{count(each.number)} {kind}** {widgets.badge(each.severity)}{standing}")
-        for line in sentences(session, each):
+        st.markdown(f"**{_heading(each)}** {widgets.badge(each.severity)}{standing}")
+        for line in sentences(session, each, tables):
             widgets.plain(line)
 
 
-def sentences(session: PageSession, each: Broken) -> Iterator[str]:
-    """Yield sentences about a kind: its meaning, stake, age, causes, explanation, recovery and advice."""
+def sentences(session: PageSession, each: Broken, tables: Sequence[str] = ()) -> Iterator[str]:
+    """Yield sentences about a kind: its meaning, stake, age, causes, explanation, recovery and advice.
+
+    `tables`: see `next_steps.with_names`.
+    """
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
     is_known = any(value.known is not None for value in (each.files, each.rows, each.bytes))
     parts = [words] if words else []
-    parts += [f"{widgets.files(each.files)}, {stake}"] if is_known else []
+    if each.kind == COVERAGE_LOST:
+        stake = f"{widgets.files(each.files)} not judged"
+    else:
+        stake = f"{widgets.files(each.files)}, {stake}"
+    parts += [stake] if is_known else []
     if text := ": ".join(parts):
         yield f"{text[:1].upper()}{text[1:]}."
-    yield f"First seen {second(each.since)} ({age(each.since, session.now)} ago)."
-    if each.causes:
-        yield f"Cause: {'; '.join(each.causes[:5])}."
+    first = "Blind" if each.kind == COVERAGE_LOST else "Open"
+    noticed = (
+        f", noticed {second(each.noticed)}"
+        if first == "Blind" and each.noticed and each.noticed != each.since
+        else ""
+    )
+    yield f"{first} since {second(each.since)} ({age(each.since, session.now)} ago{noticed})."
+    if each.cause:
+        yield f"Cause: {each.cause}."
     if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (one of them)." if each.number > 1 else ".")
     recoverable = sentence(each.recovery, session.now)
@@ -230,7 +276,7 @@ def sentences(session: PageSession, each: Broken) -> Iterator[str]:
     }
     beside = (next_steps.LOST_COMMIT,) if each.recovery.followers == each.number else ()
     if do := next_steps.to_do_for(alone, beside):
-        yield f"What to do: {do}"
+        yield f"What to do: {next_steps.with_names(do, session.lake_file, tables)}"
 
 
 def _where(parts: Partitions) -> None:
@@ -243,7 +289,7 @@ def _where(parts: Partitions) -> None:
         partition_plots.draw(parts)
     rows = [
         (
-            widgets.prose(widgets.shortened(part.path, 60) or WHOLE_TABLE),
+            widgets.prose(part.path or WHOLE_TABLE),
             widgets.badge(part.worst),
             ", ".join(f"{count(n)} {widgets.prose(severity)}" for severity, n in part.by_severity.items()),
         )

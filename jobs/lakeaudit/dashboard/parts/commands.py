@@ -1,28 +1,46 @@
 """Shows the commands for a repair; their plans restore questionable files only if the reader chooses that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import streamlit as st
 
 from lakeaudit.advice import next_steps
+from lakeaudit.advice.causes import ByCause, purpose_question
 from lakeaudit.dashboard import widgets
 from lakeaudit.formatting import visible
+from lakeaudit.results.recovery import Recovery
 
-RESTORE = "Also restore files that somebody may have removed or replaced on purpose"
+RESTORE = "Also restore files that somebody may have removed or replaced on purpose (--allow restore)"
 
 
-def show(address: widgets.Address, commands: Callable[[bool], Sequence[str]], of: str = "") -> None:
+def before_plan(recovery: Recovery, kinds: Collection[str], by_cause: ByCause, *, restore: bool) -> str:
+    """Return how many lost files a plan repairs, and the question to answer before it restores them; empty if none."""
+    if not kinds:
+        return ""
+    question = purpose_question(kinds, by_cause, recovery.losses)
+    return f"{recovery.plan_extent(restore=restore)} First answer: {question}".strip()
+
+
+def show(
+    address: widgets.Address,
+    commands: Callable[[bool], Sequence[str]],
+    of: str = "",
+    before: Callable[[bool], str] | None = None,
+) -> None:
     """Show commands and an instruction for the plans among them.
 
     Args:
         address: the page's address, which holds the choice.
         commands: returns the commands without and with the permission to restore such files.
         of: an id that distinguishes these commands from others of the page.
+        before: returns the sentence above the commands, without and with that permission.
     """
     careful, permitted = commands(False), commands(True)
     differ = careful != permitted
-    chosen = differ and address.flag("allow", "restore", RESTORE, of)
-    lines = permitted if chosen else careful
+    chosen = bool(differ and address.flag("allow", "restore", RESTORE, of))
+    lines = [next_steps.with_plan_file(line) for line in (permitted if chosen else careful)]
+    if differ and before and (sentence := before(chosen)):
+        widgets.plain(sentence)
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
     left = next_steps.LEFT_TO_A_PERSON if differ and not chosen else ""
     if hint := " ".join(filter(None, (next_steps.after_plans(lines, widgets.literal), left))):

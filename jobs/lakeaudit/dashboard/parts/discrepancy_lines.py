@@ -7,11 +7,9 @@ import streamlit as st
 from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import widgets
 from lakeaudit.formatting import count, second, size, table_label, visible
+from lakeaudit.kinds import COVERAGE_LOST
 from lakeaudit.results.read import Row
 from lakeaudit.results.recovery import of_finding
-
-NAME = 56
-"""Highest number of characters of a file's name in the list."""
 
 
 def show(rows: Sequence[Row], *, with_table: bool = False) -> None:
@@ -22,7 +20,7 @@ def show(rows: Sequence[Row], *, with_table: bool = False) -> None:
             kind = widgets.prose((row["kind"] or "").replace("_", " "))
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{standing}", width="content")
-                name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
+                name = widgets.literal(visible(row["subject"] or ""))
                 widgets.link("file", name, id=row["discrepancy_id"])
                 of_table = [f"of {table_label(row['table_name'])}"] if with_table else []
                 widgets.plain(" · ".join([*of_table, *_about(row)]))
@@ -34,9 +32,13 @@ _MARKED = ("accepted", "pending", "resolved")
 def _about(row: Row) -> list[str]:
     parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
     parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
-    parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
+    blind = row["kind"] == COVERAGE_LOST
+    if blind and row["files"] is not None:
+        parts.append(f"{widgets.number(row['files'], 'file')} not judged")
+    else:
+        parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
     again = ", reopened" if row["reopened"] and row["state"] != "resolved" else ""
-    parts += [f"since {second(row['first_seen_at'])}{again}", of_finding(row)]
+    parts += [f"since {second(row['since'])}{again}", of_finding(row)]
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:

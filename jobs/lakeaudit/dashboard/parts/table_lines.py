@@ -8,6 +8,7 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, LedgerSums, levels
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import age, count
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.results.recovery import brief
@@ -47,7 +48,10 @@ def _summary(session: PageSession, health: Health) -> str:
     """Return the findings of the worst severity by kind, and the number of the others."""
     ledger = health.ledger
     worst, *others = [*ledger.by_severity("open").items()] or [("", 0)]
-    kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in ledger.worst_kinds.items()]
+    kinds = [
+        counted_kind(kind, number, ledger.worst_files.get(kind))
+        for kind, number in ledger.worst_kinds.items()
+    ]
     what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
     parts = [f"{what}{widgets.reopened(ledger.again, worst[1])}"] if worst[1] else []
     parts += [f"{widgets.amount(ledger.rows)} rows at stake"] if worst[1] and ledger.rows.known else []

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from lakeaudit.formatting import duration, second
-from lakeaudit.results.read import PUBLISHED, Row
+from lakeaudit.formatting import duration, number, second
+from lakeaudit.kinds import COVERAGE_LOST
+from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.sql import ask
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:
@@ -20,6 +22,26 @@ def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str
             for gate in published[-1]["gates"] or ()
         ]
     return sentences
+
+
+def alarms(results: Results, runs: Sequence[Row]) -> dict[str, str]:
+    """Return by run why its night was worse than others: tables without coverage at its end, or a gate that failed."""
+    sql = f"""SELECT opened_at, resolved_at FROM discrepancies
+        WHERE kind = '{COVERAGE_LOST}' AND opened_at IS NOT NULL"""
+    lost = ask(results, sql, "discrepancies")
+    found: dict[str, str] = {}
+    for run in runs:
+        end = run["finished_at"] or run["as_of"]
+        blind = sum(each["opened_at"] <= end and _lasts(each["resolved_at"], end) for each in lost)
+        words = [f"coverage lost in {number(blind, 'table')}"] if blind else []
+        words += [f"{number(len(run['gates']), 'failed gate')}"] if run["gates"] else []
+        if words:
+            found[run["run_id"]] = ", ".join(words)
+    return found
+
+
+def _lasts(resolved_at: datetime | None, end: datetime) -> bool:
+    return resolved_at is None or resolved_at > end
 
 
 def _late(last: Row, overdue: timedelta, now: datetime) -> list[str]:

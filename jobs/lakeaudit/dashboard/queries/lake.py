@@ -8,7 +8,7 @@ from datetime import date, datetime
 import pyarrow as pa
 
 from lakeaudit.config import Lake
-from lakeaudit.dashboard.queries.audit_health import troubles
+from lakeaudit.dashboard.queries.audit_health import alarms, troubles
 from lakeaudit.dashboard.queries.plans import undelivered
 from lakeaudit.formatting import NO_TABLE, PENDING, count, duration, share, table_label
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
@@ -19,7 +19,13 @@ from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, moment, text
-from lakeaudit.results.summaries.lake_standing import UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.summaries.lake_standing import (
+    NEEDS_ALLOW,
+    SINCE,
+    UNKNOWN_PARTS,
+    lake_standing,
+    standing,
+)
 from lakeaudit.results.summaries.latest_coverage import latest_coverage
 from lakeaudit.results.summaries.open_by_day import OpenByDay
 from lakeaudit.results.summaries.trends import open_by_day
@@ -46,6 +52,8 @@ class LedgerSums:
     """How many open discrepancies of the worst severity can be restored."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
     """Numbers of open discrepancies of the worst severity by kind, the most first."""
+    worst_files: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of their files by kind, as far as they are known."""
     again: int = 0
     """Number of these that were resolved before."""
 
@@ -65,6 +73,10 @@ class LastAudit:
     as_of: datetime
     finished_at: datetime
     status: str
+
+
+_BLIND = ("nothing", "part")
+"""Standings of a table for which evidence was missing."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,11 @@ class Health:
         decided = self.last_audit.judged.standing if self.last_audit else "nothing"
         return STANDINGS[decided] if decided != "whole" else "uncertain"
 
+    @property
+    def is_blind(self) -> bool:
+        """Return whether its last audit could not judge all of it, so that a source has to be repaired."""
+        return bool(self.reason) and self.last_audit is not None and self.last_audit.judged.standing in _BLIND
+
 
 @dataclass(frozen=True)
 class Day:
@@ -114,6 +131,8 @@ class LakeFigures:
     runs: tuple[Row, ...] = ()
     evidence: tuple[EvidenceAge, ...] = ()
     troubles: tuple[str, ...] = field(default=())
+    alarms: Mapping[str, str] = field(default_factory=dict)
+    """By run why its night was worse than others, see `audit_health.alarms`."""
     quiet_since: datetime | None = None
     """If nothing is open: the time of the last resolution, or of the first run."""
 
@@ -136,6 +155,7 @@ def lake_figures(
         totals=totals,
         runs=tuple(runs[-RUNS:]),
         evidence=evidence_ages([run], lake, now) if run else (),
+        alarms=alarms(results, runs[-RUNS:]),
         troubles=(*troubles(runs, lake.overdue, now), *undelivered(results)),
         quiet_since=None if totals.number("open") else _quiet_since(results, runs),
     )
@@ -167,8 +187,8 @@ def ledger_sums(results: Results, now: datetime) -> dict[str, LedgerSums]:
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
     answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
-            min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
-            count(*) FILTER (WHERE reopened > 0) AS again,
+            min({SINCE}) AS since, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
+            count(*) FILTER (WHERE reopened > 0) AS again, {NEEDS_ALLOW} AS needs_allow,
             min(recoverable_until) FILTER (WHERE recoverable_until > {moment(now)}) AS recoverable_until
         FROM discrepancies WHERE state <> 'resolved'
         GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
@@ -186,9 +206,10 @@ def _sums(rows: Sequence[Row]) -> LedgerSums:
     opened = [row for row in rows if row["standing"] == "open"]
     severest = min((row["severity"] for row in opened), key=rank, default=None)
     worst = [row for row in opened if row["severity"] == severest]
-    kinds: Counter[str] = Counter()
+    kinds, files = Counter[str](), Counter[str]()
     for row in worst:
         kinds[row["kind"] or ""] += row["number"]
+        files[row["kind"] or ""] += row["files"] or 0
     serious = [row for row in opened if row["severity"] in AT_STAKE]
     return LedgerSums(
         numbers,
@@ -197,6 +218,7 @@ def _sums(rows: Sequence[Row]) -> LedgerSums:
         recovery=Recovery.of_sums(serious, "number"),
         worst_recovery=Recovery.of_sums(worst, "number"),
         again=sum(row["again"] for row in worst),
+        worst_files=files,
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lakeaudit.advice.next_steps import LOST_COMMIT
 from lakeaudit.formatting import CLAIMS, SIDES, table_label
-from lakeaudit.kinds import rank
+from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 from lakeaudit.results.summaries.lake_standing import PUBLISHED_RUNS
@@ -164,12 +164,15 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
     table = f" by {table_label(row['table_name'])}" if named else ""
     commit = f"{table}, commit {row['commit_id']}" if row["commit_id"] is not None else table
     if row["manifest_time"]:
-        yield Event(row["manifest_time"], f"listed{commit}", row["manifest_kind"] or "its manifest")
+        what = "listed" if row["subject_type"] == "file" else "the first of its files listed"
+        yield Event(row["manifest_time"], f"{what}{commit}", row["manifest_kind"] or "its manifest")
     if row["metastore_time"]:
         yield Event(row["metastore_time"], "entered", "the metadata store")
     if row["storage_time"]:
         yield Event(row["storage_time"], _stored(row), "storage")
-    if row["cause_at"] and row["cause"]:
+    if row["cause_at"] and row["kind"] == COVERAGE_LOST:
+        yield Event(row["cause_at"], "judged by an audit for the last time", "an audit")
+    elif row["cause_at"] and row["cause"]:
         yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
     elif row["cause_at"]:
         yield Event(row["cause_at"], "deleted: a delete marker became current", "storage")

@@ -7,13 +7,21 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.advice.causes import causes_in_words, causes_of_all, counted_causes
 from lakeaudit.formatting import NO_TABLE
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, text, texts
-from lakeaudit.results.summaries.lake_standing import BY_HAND, UNKNOWN_PARTS, standing, with_commits
+from lakeaudit.results.summaries.lake_standing import (
+    BY_HAND,
+    NEEDS_ALLOW,
+    SINCE,
+    UNKNOWN_PARTS,
+    standing,
+    with_commits,
+)
 
 PAGE_ROWS = 50
 """Number of discrepancies on a page of a list."""
@@ -36,7 +44,7 @@ class Broken:
     """Discrepancies of one kind, severity and standing in a table.
 
     `again` of them were resolved before; `since` is the time of their first evidence; `why` is the
-    explanation of one of them, `causes` are known causes.
+    explanation of one of them, `by_cause` counts the known causes.
     """
 
     kind: str
@@ -50,8 +58,22 @@ class Broken:
     since: datetime | None
     recovery: Recovery
     why: str | None
-    causes: tuple[str, ...]
+    by_cause: Mapping[str, int]
     manifest_kind: str | None = None
+    noticed: datetime | None = None
+    """The time of the audit that saw the first of them."""
+    newest: datetime | None = None
+    """Since when the newest of them exists."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Return the causes, if every discrepancy has a known one; see `next_steps.may_be_meant`."""
+        return causes_of_all(self.by_cause, self.number)
+
+    @property
+    def cause(self) -> str:
+        """Return the cause of all, or how many have which cause; empty if no cause is known."""
+        return causes_in_words(self.by_cause, self.number)
 
     @property
     def answers(self) -> Mapping[str, int]:
@@ -119,14 +141,16 @@ def of_table(label: str | None) -> str:
 def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
     """Return the unresolved discrepancies of a table by kind, worst and most first."""
     unresolved = f"state <> 'resolved' AND {of_table(table)}"
-    sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
-            {BY_HAND} AS by_hand,
+    sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, cause_principal,
+            count(*) AS number,
+            {BY_HAND} AS by_hand, {NEEDS_ALLOW} AS needs_allow,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
-            min(first_seen_at) AS since, min(recoverable_until) AS recoverable_until,
+            min({SINCE}) AS since, max({SINCE}) AS newest, min(first_seen_at) AS noticed,
+            min(recoverable_until) AS recoverable_until,
             count(*) FILTER (WHERE reopened > 0) AS again,
             min(explanation) AS why, min(manifest_kind) AS manifest_kind
         FROM discrepancies {with_commits("discrepancies", unresolved)} WHERE {unresolved}
-        GROUP BY kind, severity, standing, recoverable, cause, {BY_HAND}, {UNKNOWN_PARTS}"""
+        GROUP BY kind, severity, standing, recoverable, cause, cause_principal, {BY_HAND}, {UNKNOWN_PARTS}"""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         groups.setdefault((row["kind"], row["severity"], row["standing"]), []).append(row)
@@ -149,8 +173,10 @@ def _broken(rows: Sequence[Row]) -> Broken:
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
         since=min((row["since"] for row in rows if row["since"]), default=None),
         recovery=Recovery.of_sums(rows, "number"),
+        newest=max((row["newest"] for row in rows if row["newest"]), default=None),
+        noticed=min((row["noticed"] for row in rows if row["noticed"]), default=None),
         why=min((row["why"] for row in rows if row["why"]), default=None),
-        causes=tuple(sorted({row["cause"] for row in rows if row["cause"]})),
+        by_cause=counted_causes(rows),
         manifest_kind=min((row["manifest_kind"] for row in rows if row["manifest_kind"]), default=None),
     )
 
@@ -207,11 +233,9 @@ def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
     return tuple(Commit(**row) for row in ask(results, sql, "discrepancies"))
 
 
-LISTED = (
-    "discrepancy_id, table_name, kind, severity, subject_type, subject, partition_path, rows_at_stake, bytes_at_stake, "
-    "files, first_seen_at, reopened, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, "
-    "resolution"
-)
+LISTED = f"""{SINCE} AS since, discrepancy_id, table_name, kind, severity, subject_type, subject, partition_path,
+    rows_at_stake, bytes_at_stake, files, first_seen_at, reopened, recoverable, recovery, recoverable_until,
+    explanation, state, ack_by, ack_until, resolution"""
 
 
 def listed(results: Results, table: str, filters: ListFilter, now: datetime, page: int) -> Listed:

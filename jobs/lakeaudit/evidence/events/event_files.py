@@ -176,7 +176,7 @@ def events_of(
     since = ctx.as_of - source.window
     found = find(ctx.clients, source.location, name, since, ctx.as_of)
     place = source.location.uri
-    nothing = f"holds no file named as those of {source.kind} are from {since:%Y-%m-%dT%H:%MZ} on"
+    nothing = f"has no file of {source.kind} from {since:%Y-%m-%dT%H:%MZ} or later"
     strange = (
         f"{place}: {found.strangers} objects are not named as those of {source.kind} are, and left alone"
     )

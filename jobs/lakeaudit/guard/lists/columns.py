@@ -44,7 +44,9 @@ def file_columns(names: Sequence[str], values: Sequence[object]) -> tuple[int | 
         values: the values of a row; empty if there is none.
     """
     lower: Mapping[str, int] = {name.strip().lower(): at for at, name in reversed([*enumerate(names)])}
-    located = locations_in(values)
+    located = locations_in(values[: len(names)])
+    if located == [lower.get("uri")] and "bucket" in lower and values[lower["bucket"]] == "":
+        return None, located[0]  # the list of free files of a local lake: only the URI names its store
     if "bucket" in lower and "key" in lower:
         return (None, None) if lower["key"] in located else (lower["bucket"], lower["key"])
     known = [lower[name] for name in (*PATHS, "key") if name in lower]

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeaudit.errors import BadInput
 from lakeaudit.guard.lists.columns import (
@@ -18,14 +19,22 @@ from lakeaudit.guard.lists.columns import (
     looks_like_location,
     unclear_columns,
 )
-from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
+from lakeaudit.guard.lists.plain_csv import MOST_OF_CELL, plain_csv
+from lakeaudit.guard.lists.protocol import (
+    Lines,
+    ListForm,
+    Row,
+    batches,
+    blocks,
+    fault_row,
+    file_row,
+    listed_batch,
+)
 from lakeaudit.guard.lists.text_lists import limit_of_dry_run
 from lakeaudit.keys import is_utf8
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _DELIMITERS = (",", ";", "\t")
-_MOST = 1 << 20
-"""Characters of the longest cell."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,16 @@ class _Columns:
         if not cells[self.file] or bucket == "":
             return fault_row(number, whole, "the line names no file")
         return file_row(number, cells[self.file], bucket, encoded=self.encoded)
+
+    def names_all(self, cells: pa.RecordBatch) -> bool:
+        """Return whether each row has a file, and a bucket if there is a column for it."""
+        named = [self.file] if self.bucket is None else [self.bucket, self.file]
+        return not any(pc.any(pc.equal(cells.column(at), "")).as_py() for at in named)
+
+    def batch(self, cells: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """Return the LISTED rows of the cells of lines."""
+        bucket = None if self.bucket is None else cells.column(self.bucket)
+        return listed_batch(first, cells.column(self.file), bucket, encoded=self.encoded)
 
 
 def _delimiter(line: str) -> str:
@@ -100,36 +119,81 @@ def _recognises_manifest(sample: bytes) -> bool:
     return bool(first) and all(_is_manifest(_cells(line)) for line in first)
 
 
-def _rows(stream: BinaryIO, columns: _Columns | None) -> Iterator[Row]:
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-    first = text.readline()
-    delimiter = _delimiter(first)
-    csv.field_size_limit(_MOST)
-    rows = _numbered(csv.reader(_with_first(first, text), delimiter=delimiter))
-    head = list(islice(rows, 2))
-    if columns is None and head:
-        columns, is_header = _columns(*(cells for _, cells in head))
-        head = head[1:] if is_header else head
-    for number, cells in chain(head, rows):
-        if cells is None:
-            yield fault_row(number, None, "the line is not CSV")
-        elif columns is not None:
-            yield columns.row(number, cells)
+def _read(stream: BinaryIO, columns: _Columns | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in blocks; a block with other lines than plain ones is read line by line."""
+    csv.field_size_limit(MOST_OF_CELL)
+    number, delimiter = 0, ""
+    for raw in blocks(stream):
+        block = raw if number else raw.removeprefix(b"\xef\xbb\xbf")
+        if not number:
+            delimiter = _delimiter(next(_lines(block), ""))
+        if columns is None:
+            columns, block, number = _head(block, stream, delimiter)
+            if columns is None:
+                continue
+        batch = plain_csv(block, columns.cells, delimiter)
+        if batch is not None and columns.names_all(batch):
+            yield columns.batch(batch, number + 1)
+            number += batch.num_rows
+            continue
+        rows = _Rows(block, stream, delimiter, number)
+        yield from batches(columns.row(at, cells) for at, cells in rows)
+        number = rows.number
+        if rows.is_broken:
+            yield from batches([fault_row(number, None, "the line is not CSV")])
+            return
 
 
-def _numbered(rows: Any) -> Iterator[tuple[int, list[str] | None]]:
-    """Yield the cells of each line with its number; None: the rest cannot be read."""
-    try:
-        for cells in rows:
-            if cells:
-                yield rows.line_num, cells
-    except csv.Error:
-        yield rows.line_num, None
+def _head(block: bytes, stream: BinaryIO, delimiter: str) -> tuple[_Columns | None, bytes, int]:
+    """Return the columns by the first two rows, the rest of the block after a header, and the header's lines."""
+    rows = _Rows(block, stream, delimiter, 0)
+    head = [*islice(rows, 2)]
+    while len(head) < 2 and not rows.is_broken and (more := stream.readline()):
+        rows = _Rows(b"".join([*map(_encoded, rows.given), more]), stream, delimiter, 0)
+        head = [*islice(rows, 2)]
+    if not head:
+        return None, b"", rows.number
+    columns, is_header = _columns(*(cells for _, cells in head))
+    lines = head[0][0] if is_header else 0
+    return columns, b"".join(map(_encoded, rows.given[lines:])), lines
 
 
-def _with_first(first: str, rest: io.TextIOWrapper) -> Iterator[str]:
-    yield first
-    yield from rest
+def _encoded(line: str) -> bytes:
+    return line.encode("utf-8", "surrogateescape")
+
+
+def _lines(block: bytes) -> Iterator[str]:
+    yield from io.StringIO(block.decode("utf-8", "surrogateescape"), newline="")
+
+
+class _Rows:
+    """The cells of each row of a block with the number of its last line; a row may end after the block.
+
+    `number` counts the lines, `given` has those that were read, and `is_broken` says that the rest cannot be read.
+    """
+
+    def __init__(self, block: bytes, stream: BinaryIO, delimiter: str, number: int) -> None:
+        self.number, self.is_broken = number, False
+        self.given = [*_lines(block)]
+        self._stream, self._delimiter = stream, delimiter
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        first = self.number
+        reader = csv.reader(chain([*self.given], self._more()), delimiter=self._delimiter)
+        try:
+            while reader.line_num < len(self.given):
+                cells = next(reader, None)
+                self.number = first + reader.line_num
+                if cells:
+                    yield self.number, cells
+        except csv.Error:
+            self.number, self.is_broken = first + reader.line_num, True
+
+    def _more(self) -> Iterator[str]:
+        for raw in iter(self._stream.readline, b""):
+            lines = [*_lines(raw)]
+            self.given += lines
+            yield from lines
 
 
 def _columns(first: Sequence[str] | None, second: Sequence[str] | None = None) -> tuple[_Columns, bool]:
@@ -152,14 +216,14 @@ def _only(positions: Sequence[int]) -> int | None:
 
 def _read_csv(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:
     files = 0
-    for batch in batches(_rows(stream, None)):
+    for batch in _read(stream, None):
         files += batch.num_rows
         yield batch
     lines.cut_off = limit_of_dry_run(files)
 
 
 def _read_manifest(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    yield from batches(_rows(stream, _Columns(0, 1, (2, 3), encoded=True)))
+    yield from _read(stream, _Columns(0, 1, (2, 3), encoded=True))
 
 
 CSV = ListForm(

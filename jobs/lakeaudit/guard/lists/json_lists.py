@@ -1,6 +1,7 @@
 """Read lists of JSON: one value in each line, one array, and clean plans of Hudi."""
 
 import ast
+import io
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
@@ -9,8 +10,10 @@ import pyarrow as pa
 
 from lakeaudit.errors import BadInput
 from lakeaudit.guard.lists.columns import file_columns
-from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
+from lakeaudit.guard.lists.plain_json import plain_json
+from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, blocks, fault_row, file_row
 from lakeaudit.guard.lists.text_lists import text_of
+from lakeaudit.runtime.duck import task_connection
 
 PLAN = "filePathsToBeDeletedPerPartition"
 """The field of a clean plan that has its files by partition (`HoodieCleanerPlan.avsc` of Apache Hudi)."""
@@ -44,8 +47,8 @@ def rows_of_plan(plan: Mapping[str, Any]) -> Iterator[Row]:
         )
 
 
-def _lines(stream: BinaryIO) -> Iterator[Row]:
-    for number, raw in enumerate(stream, 1):
+def _lines(block: bytes, first: int) -> Iterator[Row]:
+    for number, raw in enumerate(io.BytesIO(block), first):
         text = text_of(raw)
         if text is not None and not text.strip():
             continue
@@ -56,7 +59,12 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _read_lines(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
-    yield from batches(_lines(stream))
+    number = 1
+    with task_connection() as con:
+        for block in blocks(stream):
+            batch = plain_json(con, block, number)
+            yield from batches(_lines(block, number)) if batch is None else (batch,)
+            number += block.count(b"\n")
 
 
 def _read_whole(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:  # noqa: ARG001

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from lakeaudit.schemas import LISTED
@@ -11,6 +12,10 @@ from lakeaudit.schemas import LISTED
 Row = tuple[int, str | None, str | None, bool, str | None]
 """A row of LISTED."""
 BATCH = 50_000
+MOST_AT_ONCE = 1 << 30
+"""Bytes of the longest block that is split at once."""
+HEAD, BLOCK = 4 << 10, 8 << 20
+"""Bytes of a list that are read at once, first and later."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,44 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, LISTED, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=LISTED)
+
+
+def listed_batch(
+    first: int, text: pa.Array, bucket: pa.Array | None = None, *, encoded: bool = False
+) -> pa.RecordBatch:
+    """Return the rows of lines that name files; `first` is the number of the first line."""
+    count = len(text)
+    columns = [
+        pa.array(np.arange(first, first + count), pa.int64()),
+        text,
+        pa.nulls(count, pa.string()) if bucket is None else bucket,
+        pa.repeat(pa.scalar(encoded), count),
+        pa.nulls(count, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LISTED)
+
+
+def blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of a list in blocks of whole lines; the first one is small, since it is parsed by lines."""
+    size = min(HEAD, BLOCK)
+    while lines := stream.readlines(size):
+        yield b"".join(lines)
+        size = BLOCK
+
+
+def split_text(content: bytes, separator: bytes) -> pa.StringArray | None:
+    """Return the texts between single bytes; None: the content is not UTF-8, or too large."""
+    if len(content) > MOST_AT_ONCE:
+        return None
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return None
+    octets = np.frombuffer(content, np.uint8)
+    ends = np.flatnonzero(octets == separator[0])
+    starts = np.concatenate([[0], ends - np.arange(len(ends)), [len(octets) - len(ends)]]).astype(np.int32)
+    values = np.delete(octets, ends)
+    return pa.StringArray.from_buffers(len(ends) + 1, pa.py_buffer(starts), pa.py_buffer(values))
 
 
 def file_row(line: int, text: str, bucket: str | None = None, *, encoded: bool = False) -> Row:

@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.guard.lists.protocol import Lines, ListForm, Row, batches, fault_row, file_row
-from lakeaudit.schemas import LISTED
+from lakeaudit.guard.lists.protocol import (
+    Lines,
+    ListForm,
+    Row,
+    batches,
+    blocks,
+    fault_row,
+    file_row,
+    listed_batch,
+    split_text,
+)
 
 _FOUND = re.compile(r"Found ([0-9,]+) files?\b.*safe to delete")
 """The line that Delta prints for a dry run (`VacuumCommand.gc` of Delta Lake)."""
@@ -20,9 +30,9 @@ _RULE = re.compile(r"\+(-+\+)+\s*")
 MOST_OF_DRY_RUN = 1000
 """`VACUUM ... DRY RUN` returns at most this number of files (documentation of Delta Lake, "VACUUM")."""
 HEADERS = ("path", "orphan_file_location", "file_path")
+_LONGEST_HEADER = max(map(len, HEADERS))
 _MARKS = (b"Found ", b"|", b"+-", b"\r", b"\xef\xbb\xbf")
 """Bytes of lines that may be other than one URI or path, see `_rows`."""
-_BLOCK = 8 << 20
 
 
 def text_of(line: bytes) -> str | None:
@@ -49,7 +59,7 @@ class _Printed:
 
 def _read(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:
     printed = _Printed()
-    for block in _blocks(stream):
+    for block in blocks(stream):
         batch = None if printed.boxed else _plain_batch(block, printed.lines + 1)
         if batch is None:
             yield from batches(_rows(block, printed))
@@ -60,12 +70,6 @@ def _read(stream: BinaryIO, lines: Lines) -> Iterator[pa.RecordBatch]:
     lines.cut_off = _missing(printed.announced, printed.files)
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content in blocks of whole lines."""
-    while lines := stream.readlines(_BLOCK):
-        yield b"".join(lines)
-
-
 def _plain_batch(block: bytes, first: int) -> pa.RecordBatch | None:
     """Return the rows of a block of which each line is one URI or path; None: lines need to be checked one by one.
 
@@ -73,21 +77,21 @@ def _plain_batch(block: bytes, first: int) -> pa.RecordBatch | None:
     """
     if any(mark in block for mark in _MARKS):
         return None
-    try:
-        text = pa.array(block.decode().removesuffix("\n").split("\n"), pa.string())
-    except UnicodeDecodeError:
+    text = split_text(block.removesuffix(b"\n"), b"\n")
+    if text is None or _may_have_others(text):
         return None
-    blank = pc.equal(pc.utf8_trim_whitespace(text), "")
-    if pc.any(pc.or_(blank, pc.is_in(text, pa.array(HEADERS)))).as_py():
-        return None
-    columns = [
-        pa.array(range(first, first + len(text)), pa.int64()),
-        text,
-        pa.nulls(len(text), pa.string()),
-        pa.repeat(pa.scalar(False), len(text)),
-        pa.nulls(len(text), pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=LISTED)
+    return listed_batch(first, text)
+
+
+def _may_have_others(text: pa.StringArray) -> bool:
+    """Return whether a line may name no file: it is empty, a header, or begins with a space or with other letters."""
+    _, ends, octets = text.buffers()
+    offsets = np.frombuffer(ends, np.int32, len(text) + 1)
+    shortest = np.diff(offsets).min()
+    if not shortest or (shortest <= _LONGEST_HEADER and pc.any(pc.is_in(text, pa.array(HEADERS))).as_py()):
+        return True
+    firsts = np.frombuffer(octets, np.uint8)[offsets[:-1]]
+    return bool((firsts <= ord(" ")).any() or (firsts >= 0x80).any())
 
 
 def _rows(block: bytes, printed: _Printed) -> Iterator[Row]:

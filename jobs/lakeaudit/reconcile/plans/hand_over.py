@@ -229,7 +229,7 @@ class Refusal:
         if row["modified_at"] is None:
             return "the time of its last write is not known"
         head = _head(row)
-        if deletion_guards.is_old_enough(self.table, head, self.now):
+        if deletion_guards.is_old_enough_at_place(self.lake.tables, self.table, head, self.now):
             return "younger than leftover_age"
         if deletion_guards.is_since_first_audit(head, self.first_audit, allowed=self.older):
             return f"older than the first complete audit of its table: see --allow {OLDER}"

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.advice.next_steps import LOST_LOG, STALE_POINTER
+from lakeaudit.advice.causes import added, causes_in_words, causes_of_all
+from lakeaudit.advice.next_steps import EXPIRED, LOST_LOG, STALE_POINTER, may_be_meant
 from lakeaudit.kinds import COVERAGE_LOST, WHOLE_PARTITION
+from lakeaudit.results.blind_since import blind_since
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.recovery import Recovery
 
@@ -66,7 +68,7 @@ class Change:
     `unstated` counts these findings by field. `since` is the earliest time at which one of them was
     caused, by a request or a delete marker; where that is unknown, or all are resolved, the time it was first seen.
     `recoverable` counts yes, no and unknown, `by_hand` those of them that no plan restores; `until` is when the first
-    recoverable file expires; `cause` describes the cause of most of them, `causes` has all known ones; `example` is a
+    recoverable file expires; `by_cause` counts their known causes; `example` is a
     file, `back` the row of one recoverable file with the columns that its restore command needs.
     """
 
@@ -81,6 +83,8 @@ class Change:
     bytes: int | None = None
     unstated: Mapping[str, int] = field(default_factory=dict)
     since: datetime | None = None
+    since_newest: datetime | None = None
+    """The same of the newest of them; of lost coverage when an audit noticed it: `since` is the end of the evidence."""
     partitions: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     """Those of the partitions that lost every file."""
@@ -88,13 +92,26 @@ class Change:
     recoverable: Mapping[str, int] = field(default_factory=dict)
     by_hand: Mapping[str, int] = field(default_factory=dict)
     until: datetime | None = None
-    cause: str | None = None
-    causes: tuple[str, ...] = ()
+    by_cause: Mapping[str, int] = field(default_factory=dict)
+    needs_allow: Mapping[str, int] | None = None
+    """By answer of `recoverable` how many a plan restores only with `--allow restore`; None: as the causes imply."""
+    explanation: str | None = None
+    """What audits cannot see, and why; None for other kinds than lost coverage."""
     example: str | None = None
     back: Mapping[str, Any] | None = None
     manifest_kind: str | None = None
     ids: tuple[str, ...] = ()
     """The least ids of its discrepancies, at most `MOST_IDS`."""
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Return the causes, if every discrepancy has a known one; see `next_steps.may_be_meant`."""
+        return causes_of_all(self.by_cause, self.number)
+
+    @property
+    def cause(self) -> str | None:
+        """Return the cause of all of them, or how many have which cause; None: no cause is known."""
+        return causes_in_words(self.by_cause, self.number) or None
 
     @property
     def recovery(self) -> Recovery:
@@ -113,11 +130,17 @@ class Change:
                     "recoverable_until": self.until,
                     "findings": number,
                     "by_hand": why,
+                    "needs_allow": self._needing(answer, number),
                 }
                 for answer, number, why in [*by_hand, *others, (None, unanswered, None)]
                 if number > 0
             ]
         )
+
+    def _needing(self, answer: str | None, number: int) -> int:
+        if self.needs_allow is not None:
+            return min(self.needs_allow.get(answer or "", 0), number)
+        return number if may_be_meant(self.kind, {"yes": number}, self.causes) else 0
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:
@@ -155,17 +178,24 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     by_hand = _counts(_by_hand(changed), "answer")
     whole = _counts(changed.filter(pc.starts_with(changed["explanation"], WHOLE_PARTITION)), "partition_path")
     causes = _counts(changed, "by")
+    expired = pc.fill_null(pc.starts_with(changed["cause"], EXPIRED), fill_value=False)
+    needs_allow = _counts(changed.filter(pc.invert(expired)), "recoverable")
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
     changed = changed.append_column("back", _restorable_row(changed))
+    is_blind = pc.equal(changed["kind"], COVERAGE_LOST)
+    changed = changed.append_column("hidden", pc.if_else(is_blind, changed["explanation"], None))
     summed = [(name, how) for name in _SUMMED.values() for how in ("sum", "count")]
     changed = changed.append_column("since", _since(changed))
-    least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
+    names = ("since", "recoverable_until", "example", "back", "manifest_kind", "hidden")
+    least = [*((name, "min") for name in names), ("since", "max")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     ids = _ids(changed)
     return sorted(
         (
-            replace(_change(row, partitions, whole, recoverable, by_hand, causes), ids=ids[_key(row)])
+            replace(
+                _change(row, partitions, whole, recoverable, by_hand, causes, needs_allow), ids=ids[_key(row)]
+            )
             for row in grouped
         ),
         key=lambda change: (
@@ -246,8 +276,15 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _change(
-    row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts, by_hand: _Counts, causes: _Counts
+    row: Row,
+    partitions: _Counts,
+    whole: _Counts,
+    recoverable: _Counts,
+    by_hand: _Counts,
+    causes: _Counts,
+    needs_allow: _Counts,
 ) -> Change:
+    since, newest = _times_of(row)
     places = partitions.get(_key(row), Counter())
     named = sorted(places.items(), key=lambda place: (-place[1], place[0]))[:NAMED]
     return Change(
@@ -261,19 +298,28 @@ def _change(
         rows=row["rows_at_stake_sum"],
         bytes=row["bytes_at_stake_sum"],
         unstated={name: row["count_all"] - row[f"{column}_count"] for name, column in _SUMMED.items()},
-        since=row["since_min"],
         partitions=tuple(name for name, _ in named),
         whole=tuple(name for name, _ in named if name in whole.get(_key(row), ())),
         more_partitions=len(places) - len(named),
         recoverable=dict(recoverable.get(_key(row), Counter())),
         by_hand=dict(by_hand.get(_key(row), Counter())),
         until=row["recoverable_until_min"],
-        cause=_most_common(causes.get(_key(row), Counter()), row["count_all"]),
-        causes=tuple(sorted(causes.get(_key(row), Counter()))),
+        by_cause=added([causes.get(_key(row), Counter())]),
+        needs_allow=dict(needs_allow.get(_key(row), Counter())),
+        explanation=row["hidden_min"],
+        since=since,
+        since_newest=newest,
         example=row["example_min"],
         back=_split(row["back_min"]),
         manifest_kind=row["manifest_kind_min"],
     )
+
+
+def _times_of(row: Row) -> tuple[datetime | None, datetime | None]:
+    """Return since when the oldest and the newest exist; lost coverage from the end of the evidence, if it is known."""
+    if row["kind"] == COVERAGE_LOST and row["transition"] != "resolved":
+        return blind_since(row["hidden_min"]) or row["since_min"], row["since_min"]
+    return row["since_min"], row["since_max"]
 
 
 def _caused_by(changed: pa.Table) -> pa.ChunkedArray:
@@ -283,17 +329,13 @@ def _caused_by(changed: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(changed["cause"], by, "")
 
 
-def _most_common(causes: Counter[str], number: int) -> str | None:
-    """Return the cause of all of them, or that of most of them followed by `(3 of 4)`."""
-    if not causes:
-        return None
-    cause, many = min(causes.items(), key=lambda each: (-each[1], each[0]))
-    return cause if many == number else f"{cause} ({many} of {number})"
+def still_open(results: Results, now: datetime, severity: str | None = None) -> list[Change]:
+    """Return everything that is open and not accepted, as changes with the transition `open`.
 
-
-def still_open(results: Results, now: datetime) -> list[Change]:
-    """Return everything that is open and not accepted, as changes with the transition `open`."""
-    rows = _read(results, "discrepancies", pressing(now), _COLUMNS)
+    `severity` None: of every severity.
+    """
+    condition = pressing(now) if severity is None else pressing(now) & (pc.field("severity") == severity)
+    rows = _read(results, "discrepancies", condition, _COLUMNS)
     if rows is None:
         return []
     return _changes(rows.append_column("transition", pa.array(["open"] * rows.num_rows)))

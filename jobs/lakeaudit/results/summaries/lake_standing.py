@@ -6,8 +6,9 @@ the other tables are still open.
 
 from datetime import datetime
 
-from lakeaudit.advice.next_steps import LOST_COMMIT, LOST_LOG, STALE_POINTER
-from lakeaudit.kinds import CONTENT_LOST, SERIOUS, STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.advice.next_steps import EXPIRED, LOST_COMMIT, LOST_LOG, STALE_POINTER
+from lakeaudit.kinds import CONTENT_LOST, COVERAGE_LOST, SERIOUS, STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.results.blind_since import SQL as BLIND_SINCE
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 
@@ -16,8 +17,12 @@ PUBLISHED_RUNS = f"status IN ({texts(PUBLISHED)})"
 UNKNOWN_PARTS = "files IS NULL, rows_at_stake IS NULL, bytes_at_stake IS NULL"
 """Part of GROUP BY, so that unknown numbers are not summed with known ones."""
 
-_SUMS = """count(*) AS findings, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake,
-    sum(bytes_at_stake) AS bytes_at_stake, min(recoverable_until) AS recoverable_until"""
+NEEDS_ALLOW = f"""count(*) FILTER (WHERE cause IS NULL OR NOT starts_with(cause, '{EXPIRED}'))"""
+"""SQL for the number of lost files that no lifecycle rule expired: a plan restores them only with `--allow restore`."""
+
+_SUMS = f"""count(*) AS findings, {NEEDS_ALLOW} AS needs_allow, sum(files) AS files,
+    sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
+    min(recoverable_until) AS recoverable_until"""
 _BY = "kind, severity, table_name, recoverable"
 BY_HAND = f"""CASE WHEN kind = '{LOST_LOG}' AND storage_size IS NOT NULL
     THEN CASE WHEN twice_key IS NULL THEN '' ELSE '{LOST_COMMIT}' END
@@ -39,6 +44,15 @@ def standing(now: datetime) -> str:
     """Return SQL for the state of a ledger row at a time: open, accepted (until later), pending or resolved."""
     accepted = f"state <> 'resolved' AND ack_until > {moment(now)}"
     return f"CASE WHEN {accepted} THEN 'accepted' ELSE state END"
+
+
+SINCE = f"""CASE WHEN kind = '{COVERAGE_LOST}' THEN coalesce({BLIND_SINCE}, first_seen_at)
+    ELSE coalesce(cause_at, first_seen_at) END"""
+"""SQL for the time since when a fault exists: that of its cause, if it is known, else that of its first evidence.
+
+The time of the cause of lost coverage is that of the last audit which judged the table: it counts from the end of the
+evidence of that audit.
+"""
 
 
 def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> list[Row]:

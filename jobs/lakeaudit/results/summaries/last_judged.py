@@ -23,7 +23,7 @@ MUCH = 0.5
 
 _COLUMNS = (
     *("run_id", "table_name", "axis", "status", "reason", "files", "decided_share"),
-    *("consistent", "findings", "ignored", "out_of_window", "undecided", "uncovered"),
+    *("consistent", "findings", "ignored", "out_of_window", "undecided", "uncovered", "storage_cut_from"),
 )
 
 
@@ -67,7 +67,8 @@ def _coverage_in(results: Results, runs: Sequence[Row], wanted: Collection[About
     for row in rows_of(results.batches("coverage", condition, _COLUMNS, rows=1 << 16)):
         about, share = (row["table_name"], row["axis"]), judged_share(row)
         if share and about in wanted and not is_part(row["reason"] or ""):
-            found.setdefault(about, []).append(LastJudged(at[row["run_id"]], share, row["files"]))
+            known = LastJudged(at[row["run_id"]], share, row["files"], row["storage_cut_from"])
+            found.setdefault(about, []).append(known)
     return {about: _best(known) for about, known in found.items()}
 
 

@@ -141,7 +141,7 @@ PLAIN = ("(checksum IS NULL OR (etag IS NOT NULL AND checksum = 'md5:' || etag))
 def fingerprints(con: Connection, rows: Rows) -> Relation:
     """Return the claim of each ORIGINAL row alone, see `matching.prefilter`; a copy is always younger."""
     sql = f"""
-        SELECT table_name, bucket, key, size, etag, TIMESTAMP '9999-01-01' AS claimed_at,
+        SELECT table_name, bucket, key, 'data' AS category, size, etag, TIMESTAMP '9999-01-01' AS claimed_at,
             coalesce({" AND ".join(("true", *PLAIN))}, false) AS plain
         FROM input
     """

@@ -197,7 +197,8 @@ def _newest(
             where = export.folder.join(f"{SUMMARY}.json").uri
             raise SourceError(where, "the export's summary cannot be understood", "export the table again")
     if chosen is None:
-        what = f"no complete export{f' of {table}' if table else ''} up to {as_of:%Y-%m-%dT%H:%M:%SZ}"
+        until = f" up to {as_of:%Y-%m-%dT%H:%M:%SZ}" if full else ""
+        what = f"no complete export{f' of {table}' if table else ''}{until}"
         raise SourceError(place.uri, what, "name a folder that holds AWSDynamoDB/<id>/manifest-summary.json")
     if chosen[3].output_format != "DYNAMODB_JSON":
         where = chosen[2].folder.uri

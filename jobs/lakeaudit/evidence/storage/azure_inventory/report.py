@@ -16,6 +16,7 @@ from typing import Any
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, read_bytes
+from lakeaudit.evidence.protocol import DAILY_MAX_AGE, WEEKLY_MAX_AGE
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -24,7 +25,6 @@ _MANIFEST = "-manifest.json"
 _ENDPOINT = re.compile(r"https://([a-z0-9]{3,24})\.blob\.core\.windows\.net/?")
 _WAY_OUT = "name the manifest of a blob inventory report, or the folder of its reports"
 SUCCEEDED = "Succeeded"
-_DAILY_MAX_AGE, _WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Report:
 
     def max_age(self, written: timedelta | None) -> timedelta:
         """What the lake file says, else by the schedule."""
-        return (_WEEKLY_MAX_AGE if self.rule.weekly else _DAILY_MAX_AGE) if written is None else written
+        return (WEEKLY_MAX_AGE if self.rule.weekly else DAILY_MAX_AGE) if written is None else written
 
 
 def find_report(clients: Clients, location: Location, rule: str | None, as_of: datetime) -> Report:
@@ -77,7 +77,7 @@ def find_report(clients: Clients, location: Location, rule: str | None, as_of: d
         SourceError: there is none, it cannot be understood or is not what its checksum says, or reports of several
             rules lie there and `rule` is None.
     """
-    skipped: list[str] = []
+    skipped, is_later = list[str](), False
     for place in _manifests(clients, location, rule, as_of):
         content = _verified(clients, place)
         if content is None:
@@ -89,7 +89,9 @@ def find_report(clients: Clients, location: Location, rule: str | None, as_of: d
         report = _parsed(place, content, told, tuple(skipped))
         if report.begun <= as_of:
             return report
-    lacks = f"no blob inventory report that succeeded by {as_of:%Y-%m-%dT%H:%MZ}"
+        is_later = True
+    # without later reports each night has the same message
+    lacks = f"no blob inventory report that succeeded{f' by {as_of:%Y-%m-%dT%H:%MZ}' if is_later else ''}"
     raise SourceError(location.uri, "; ".join([lacks, *skipped[:1]]), _WAY_OUT)
 
 

@@ -20,7 +20,16 @@ from typing import Any
 from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, read_bytes, stat
-from lakeaudit.evidence.protocol import Context, EvidenceGap, Part, Probed, SnapshotWindow, SourceInfo, Stored
+from lakeaudit.evidence.protocol import (
+    DAILY_MAX_AGE,
+    Context,
+    EvidenceGap,
+    Part,
+    Probed,
+    SnapshotWindow,
+    SourceInfo,
+    Stored,
+)
 from lakeaudit.evidence.storage.gcs_inventory import GcsInventory
 from lakeaudit.evidence.storage.inventory.columns import ReportColumn
 from lakeaudit.evidence.storage.report_rows import CsvWay, ReportFile, ReportForm
@@ -29,7 +38,6 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 
 KIND = "gcs_inventory"
-MAX_AGE = timedelta(days=3)
 _MANIFEST = re.compile(r"(?P<of>.*)_(?P<at>\d{4}-\d\d-\d\dT\d\d.\d\d(.\d\d)?Z?)_manifest\.json$")
 _WAY_OUT = "name the manifest of a Storage Insights inventory report, or the folder of its reports"
 
@@ -128,7 +136,9 @@ def find_report(clients: Clients, location: Location, as_of: datetime) -> Report
         report = _parsed(place, read_bytes(clients, place))
         if report.snapshot <= as_of:
             return report
-    raise SourceError(location.uri, f"no inventory report made by {as_of:%Y-%m-%dT%H:%MZ}", _WAY_OUT)
+    # without later reports each night has the same message
+    made_by = f" made by {as_of:%Y-%m-%dT%H:%MZ}" if named else ""
+    raise SourceError(location.uri, f"no inventory report{made_by}", _WAY_OUT)
 
 
 def _parsed(place: Location, content: bytes | None) -> Report:
@@ -232,7 +242,7 @@ def _covers(source: GcsInventory, report: Report) -> tuple[str, tuple[Location, 
 
 
 def _max_age(source: GcsInventory) -> timedelta:
-    return MAX_AGE if source.max_age is None else source.max_age
+    return DAILY_MAX_AGE if source.max_age is None else source.max_age
 
 
 def _window(source: GcsInventory, report: Report) -> SnapshotWindow:

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import named_folders, read_bytes, stat
+from lakeaudit.evidence.protocol import DAILY_MAX_AGE, WEEKLY_MAX_AGE
 from lakeaudit.keys import Location
 from lakeaudit.runtime.connections.aws import Clients
 
@@ -25,7 +26,6 @@ _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _YEAR_3000 = 32_503_680_000_000
 _IN_SECONDS = 100_000_000_000
 """Below this a time is in seconds, as Alibaba's OSS writes it: in milliseconds it would be one before 1974."""
-_DAILY_MAX_AGE, _WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
 _WEEKLY = timedelta(days=4)
 """S3 makes daily or weekly reports (S3 User Guide, "Amazon S3 Inventory"): reports further apart are weekly ones."""
 _RECENT = 4
@@ -99,7 +99,7 @@ class Report:
         if written is not None:
             return written
         weekly = self.interval is not None and self.interval >= _WEEKLY
-        return _WEEKLY_MAX_AGE if weekly else _DAILY_MAX_AGE
+        return WEEKLY_MAX_AGE if weekly else DAILY_MAX_AGE
 
     @property
     def identity(self) -> str:
@@ -120,7 +120,7 @@ def find_report(clients: Clients, location: Location, as_of: datetime) -> Report
     named = named_manifest(location)
     report = _report(clients, named, _upwards(named)) if named else _newest(clients, location, as_of)
     if report is None:
-        wanted = f"no complete inventory report made by {as_of:%Y-%m-%dT%H:%MZ}"
+        wanted = f"no complete inventory report{_made_by(clients, location, as_of)}"
         raise SourceError(location.uri, wanted, "wait for its manifest.checksum, or correct the location")
     if report.manifest.created_at > as_of:
         late = (
@@ -128,6 +128,14 @@ def find_report(clients: Clients, location: Location, as_of: datetime) -> Report
         )
         raise SourceError(report.place.uri, late, "name the folder of dated reports instead")
     return report
+
+
+def _made_by(clients: Clients, location: Location, as_of: datetime) -> str:
+    """The time asked for where there are later reports; else nothing, so that each night has the same message."""
+    if named_manifest(location):
+        return ""
+    is_later = any(_scan_minute(folder) > as_of for folder in _dated_folders(clients, location))
+    return f" made by {as_of:%Y-%m-%dT%H:%MZ}" if is_later else ""
 
 
 def candidates(report: Report, key: str) -> list[Location]:

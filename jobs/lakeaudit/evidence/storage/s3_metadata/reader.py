@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakeaudit.config import format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import (
+    DAILY_MAX_AGE,
     BufferedRows,
     Context,
     EvidenceGap,
@@ -39,7 +40,6 @@ ROWS = "inventoried"
 UNCOALESCED = "aws.s3metadata.oldest-uncoalesced-record-timestamp"
 MARGIN, DEFAULT_MARGIN = timedelta(hours=1), timedelta(hours=24)
 """The margins that Amazon advises with the property, and without it: updates usually take an hour, not always."""
-MAX_AGE = timedelta(days=3)
 
 _HOLDS = {
     "bucket": "text",
@@ -149,7 +149,7 @@ def _time(text: str, where: str) -> datetime:
 
 
 def _max_age(source: S3Metadata) -> timedelta:
-    return MAX_AGE if source.max_age is None else source.max_age
+    return DAILY_MAX_AGE if source.max_age is None else source.max_age
 
 
 def _stale(source: S3Metadata, ctx: Context, state: State, source_id: str) -> Iterator[EvidenceGap]:

@@ -1,7 +1,7 @@
 """Read the state of an unused file, decide whether it may be removed, and record it, for all actions on such files."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ class LeftoverState:
             server cannot copy from the bucket to the quarantine.
         copy: the object at that location.
         inside: folder around the file of a table that the lake file does not name.
+        is_folder: the object may stand for a folder of other objects.
     """
 
     versioning: str
@@ -43,17 +44,27 @@ class LeftoverState:
     place: Location | None = None
     copy: Current | None = None
     inside: str | None = None
+    is_folder: bool = False
 
 
 def look(reader: StateReader, bucket: str, key: str) -> LeftoverState:
     """Read the key, its copy and the folders around it. Raises Unclear."""
     versioning = reader.keys.versioning(bucket, key)
     current, inside = reader.keys.current(bucket, key), _unnamed_root(reader, bucket, key)
+    state = LeftoverState(
+        versioning, current, inside=inside, is_folder=_is_folder(reader, current, bucket, key)
+    )
     if versioning:
-        return LeftoverState(versioning, current, reader.keys.read(bucket, key), inside=inside)
+        return replace(state, versions=reader.keys.read(bucket, key))
     place = _place(reader, bucket, key)
-    copy = None if place is None else reader.keys.current(*place)
-    return LeftoverState(versioning, current, place=place, copy=copy, inside=inside)
+    return replace(state, place=place, copy=None if place is None else reader.keys.current(*place))
+
+
+def _is_folder(reader: StateReader, current: Current | None, bucket: str, key: str) -> bool:
+    """Return whether an object is the name of a folder: programs that delete it may delete the files below it, too."""
+    if current is None:
+        return False
+    return key.endswith("/") or (current.head.size == 0 and reader.keys.holds_any(bucket, f"{key}/"))
 
 
 def _unnamed_root(reader: StateReader, bucket: str, key: str) -> str | None:
@@ -127,10 +138,14 @@ def why_not_now(case: Case, seen: LeftoverState) -> str | None:
     obstacles = (
         *_locks(current, case.now),
         inside,
-        deletion_guards.is_old_enough(case.table, head, case.now),
+        _FOLDER if seen.is_folder else None,
+        deletion_guards.is_old_enough_at_place(case.lake.tables, case.table, head, case.now),
         deletion_guards.is_since_first_audit(head, case.first_audit, allowed=OLDER in case.allow),
     )
     return "; ".join(filter(None, obstacles)) or None
+
+
+_FOLDER = "its name is that of a folder, which may contain files"
 
 
 def _locks(current: Current, now: datetime) -> Iterator[str]:
@@ -189,7 +204,7 @@ def is_unchanged(known: Mapping[str, Any], head: ObjectHead | None) -> bool:
 def is_as_planned(step: Step, seen: LeftoverState) -> bool:
     """Return whether the object is the one of the plan, so that its checked age and attributes still hold."""
     current = seen.current
-    if current is None or seen.inside is not None or current.legal_hold:
+    if current is None or seen.inside is not None or seen.is_folder or current.legal_hold:
         return False
     return is_unchanged(step.precondition, current.head)
 

@@ -19,6 +19,7 @@ from lakeaudit.evidence.manifest.delta.log.log_files import LogFile
 from lakeaudit.evidence.manifest.delta.state.entry_sums import TableSums
 from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import UNMET
 from lakeaudit.evidence.protocol import EvidenceGap
+from lakeaudit.kinds import UNREADABLE
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import NOTE
@@ -45,7 +46,7 @@ def kind_of(reason: str) -> str:
     if reason.startswith(UNMET):
         return ""
     not_lost = reason == SHORT or reason.startswith(OWN_READER)
-    return "unreadable_evidence" if not_lost else "missing_metadata"
+    return UNREADABLE if not_lost else "missing_metadata"
 
 
 def parquet_problem(error: Exception, otherwise: str) -> str:
@@ -176,9 +177,7 @@ class Notes:
         """Note that paths of a checkpoint that is read late cannot be understood."""
         if count:
             reason = f"{count} paths or deletion vectors in the log cannot be understood"
-            self.add(
-                number, "gap", reason, count, hides="the files that they name", finding="unreadable_evidence"
-            )
+            self.add(number, "gap", reason, count, hides="the files that they name", finding=UNREADABLE)
 
     def table(self) -> pa.Table:
         for (_, kind), (number, text) in self._newest.items():

@@ -60,11 +60,11 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
 
 
 def fingerprints(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
-    """Return the claim of each step alone: table_name, bucket, key, size, claimed_at, plain.
+    """Return the claim of each step alone: table_name, bucket, key, category, size, claimed_at, plain.
 
     If a plain step is the only one of its file, `claims` makes a live claim of it, listed once, under the table's root.
     """
-    sql = f"""SELECT s.table_name, s.bucket, s.key, s.size, {_TIME} AS claimed_at,
+    sql = f"""SELECT s.table_name, s.bucket, s.key, s.category, s.size, {_TIME} AS claimed_at,
             {" AND ".join(PLAIN)} AS plain
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
     return duck.query(con, sql, steps=steps, tables=tables)

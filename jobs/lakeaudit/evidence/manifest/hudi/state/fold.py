@@ -45,8 +45,8 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
 
 
 def fingerprints(tables: pa.Table, con: Connection, files: Rows) -> Relation:
-    """Return the claim of each FILE row: table_name, bucket, key, size, claimed_at, plain."""
-    sql = f"""SELECT table_name, bucket, key, size, "at" AS claimed_at,
+    """Return the claim of each FILE row: table_name, bucket, key, category, size, claimed_at, plain."""
+    sql = f"""SELECT table_name, bucket, key, category, size, "at" AS claimed_at,
             certain AND state = 'live' AND size IS NOT NULL AND least_size IS NULL AS plain
         FROM ({_KNOWN})"""
     return duck.query(con, sql, files=files, tables=tables)

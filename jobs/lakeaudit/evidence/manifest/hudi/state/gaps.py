@@ -10,6 +10,7 @@ from lakeaudit.evidence.manifest.hudi.timeline.instants import COMPLETED
 from lakeaudit.evidence.manifest.hudi.timeline.payload import EMPTY
 from lakeaudit.evidence.protocol import EvidenceGap
 from lakeaudit.formatting import number
+from lakeaudit.kinds import UNREADABLE
 from lakeaudit.runtime.connections.aws_failures import ARCHIVED
 
 _REMOVING = ("", "clean", "rollback", "restore")
@@ -82,11 +83,11 @@ def _kind(problem: Problem) -> str:
     Hudi deletes empty cleans and empty plans itself (`CleanActionExecutor`, `CleanPlanner`), and readers need neither.
     """
     if problem.reason == EMPTY and (problem.action == "clean" or problem.subject.endswith(".requested")):
-        return "unreadable_evidence"
+        return UNREADABLE
     if problem.reason == ARCHIVED and (problem.action in _NOT_NEEDED or problem.subject.endswith(_PLANS)):
-        return "unreadable_evidence"
+        return UNREADABLE
     return (
         "missing_metadata"
         if problem.reason in (GONE, ARCHIVED) or problem.reason.startswith("it is ")
-        else "unreadable_evidence"
+        else UNREADABLE
     )

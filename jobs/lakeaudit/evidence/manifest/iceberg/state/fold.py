@@ -43,11 +43,12 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
 
 
 def fingerprints(tables: pa.Table, con: Connection, files: Rows) -> Relation:
-    """Return the claim of each FILE row alone: table_name, bucket, key, size, claimed_at, plain.
+    """Return the claim of each FILE row alone: table_name, bucket, key, category, size, claimed_at, plain.
 
     If a plain row is the only one of its key, `claims` makes a live claim of it, listed once, under the table's root.
     """
-    sql = f"""SELECT {_FILE}, size, "at" AS claimed_at, state = 'live' AND own_root AND size IS NOT NULL AS plain
+    sql = f"""SELECT {_FILE}, category, size, "at" AS claimed_at,
+            state = 'live' AND own_root AND size IS NOT NULL AS plain
         FROM ({_KNOWN})"""
     return duck.query(con, sql, files=files, tables=tables)
 

@@ -10,6 +10,7 @@ from lakeaudit.evidence.manifest.iceberg.state.readings import TableReading
 from lakeaudit.evidence.manifest.iceberg.state.rows import Manifest
 from lakeaudit.evidence.manifest.iceberg.witnesses.lineage import why_unfinished
 from lakeaudit.evidence.protocol import EvidenceGap
+from lakeaudit.kinds import UNREADABLE
 from lakeaudit.runtime.connections.aws_failures import ARCHIVED
 
 NAMED = 5
@@ -125,7 +126,7 @@ def _kind(reason: str, *, needed: bool) -> str:
     if reason == ARCHIVED and needed:
         return "missing_metadata"
     if reason != GONE and not reason.startswith(BROKEN):
-        return "unreadable_evidence"
+        return UNREADABLE
     return "missing_metadata" if needed else "dropped_history"
 
 

@@ -1,7 +1,7 @@
-"""Read parts and run stages in tasks of Spark, whose rows are chunks.
+"""Encode chunks as rows (share, kind, rows, payload), for tasks of Spark and for files.
 
-A chunk is one row (share, kind, rows, payload), its payload a batch in Arrow's stream format. One exchange by share
-brings all rows of a key to one task, whatever the kinds of rows and however many columns they have.
+A payload is a batch in Arrow's stream format. One exchange by share brings all rows of a key to one task, whatever the
+kinds of rows and however many columns they have.
 """
 
 import io
@@ -57,26 +57,30 @@ def run_stage_in_task(
             yield from gather(run_stage(con, stage, tables, shares), shares)
 
 
-def gather(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows of CHUNK: batches of one kind and share in few chunks."""
+def gather(chunks: Iterable[Chunk], shares: int, answers: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield rows of CHUNK: batches of one kind and share in few chunks.
+
+    `answers` is the share of answers; None: they are spread, since an answer may pass through any task.
+    """
     held: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
     rows = 0
     for chunk in chunks:
         held[chunk.share, chunk.kind].append(chunk.batch)
         rows += chunk.batch.num_rows
         if rows >= ROWS_HELD:
-            yield from _encoded(held, shares)
+            yield from _encoded(held, shares, answers)
             held, rows = defaultdict(list), 0
-    yield from _encoded(held, shares)
+    yield from _encoded(held, shares, answers)
 
 
-def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> Iterator[pa.RecordBatch]:
+def _encoded(
+    held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int, answers: int | None
+) -> Iterator[pa.RecordBatch]:
     """Encode all chunks as one batch: each batch costs a message to the JVM."""
     targets, kinds, rows, payloads = [], [], [], []
     for number, ((share, kind), batches) in enumerate(held.items()):
-        targets.append(
-            share if share >= 0 else number % max(shares, 1)
-        )  # an answer may pass through any task
+        of_answers = number % max(shares, 1) if answers is None else answers
+        targets.append(share if share >= 0 else of_answers)
         kinds.append(kind)
         rows.append(sum(batch.num_rows for batch in batches))
         payloads.append(_payload(batches))

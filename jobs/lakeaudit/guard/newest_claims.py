@@ -1,33 +1,40 @@
 """Returns the references of some files in the newest states of tables: read once, later only newer commits.
 
-Manifests that need a storage snapshot are looked up for each file.
+Manifests that need a storage snapshot are looked up for each file. The tables and the doubts are those of `guard`.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.collect.claim_lookups import claims_of
 from lakeaudit.collect.last_reads import LastRead, last_reads
 from lakeaudit.collect.longest_commits import longest_commits
 from lakeaudit.collect.manifest_reads import ManifestRead, manifest_read, tables_by_kind, unread_kinds
 from lakeaudit.collect.read_sources import read_manifests
 from lakeaudit.config import Lake, Table
+from lakeaudit.engine.answers import answers_of, few_answers, hold_answers
 from lakeaudit.engine.local import AuditEngine
 from lakeaudit.errors import AuditError
-from lakeaudit.evidence.other_listers import OtherListers, other_listers
 from lakeaudit.evidence.protocol import Changes, Claims, Context, EvidenceGap
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.guard.doubts import Doubt
+from lakeaudit.guard.known_lake import KnownLake
+from lakeaudit.guard.listed_folders import listed_folders, unnamed_tables
+from lakeaudit.guard.odd_references import UNKNOWN_STORES
+from lakeaudit.guard.references import buckets_of, changed_rows, other_tables, unknown_stores, widened
+from lakeaudit.guard.share import CLAIMS, claims_found
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.connections.aws_failures import explain
 from lakeaudit.runtime.threads import beside
+from lakeaudit.schemas import CLAIM, UNKNOWN_STORE
 
 THREADS = 8
 _KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
@@ -41,6 +48,7 @@ class _Read:
 
     read: ManifestRead
     states: Mapping[Key, Mapping[str, tuple[str, bool]]]
+    stores: tuple[Doubt, ...]
 
 
 class NewestClaims:
@@ -51,26 +59,28 @@ class NewestClaims:
 
     def __init__(
         self,
-        lake: Lake,
+        known: KnownLake,
         engine: AuditEngine,
-        context: Context,
         keys: Collection[Key],
         *,
         everybody: bool = False,
     ) -> None:
-        """With `everybody` also use tables outside of the lake file, see `other_listers`, and reads of the files."""
-        self._context, self._engine, self._lake = context, engine, lake
-        by_kind = dict(tables_by_kind(lake))
+        """With `everybody` also use tables outside of the lake file, see `other_tables`, and reads of the files."""
+        self._context, self._engine, self._lake = known.context, engine, known.lake
+        by_kind = dict(tables_by_kind(self._lake))
         self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
         self._read: list[_Read] = []
         self._lost: list[tuple[str, list[Table], str]] = []
         wanted = duck.small(_KEYS, sorted(keys))
-        self._add(lake, by_kind.keys() - self._single.keys(), wanted)
-        self._holding = _holding(lake.tables, sorted(keys)) if everybody else []
+        self._add(self._lake, by_kind.keys() - self._single.keys(), wanted)
+        holding = _holding(self._lake.tables, sorted(keys)) if everybody else []
         own = [each.read.claims for each in self._read]
-        self.longest = longest_commits(engine, own, self._holding, context.clients)
-        self._others = self._listers(wanted)
-        self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
+        self.longest = _longest_at_places(
+            self._lake.tables, longest_commits(engine, own, holding, self._context.clients)
+        )
+        self._doubts = self._other_doubts(known, holding, wanted) if everybody else None
+        has_events = everybody and self._lake.events
+        self._reads = last_reads(self._lake, engine, self._context, wanted) if has_events else {}
 
     @property
     def whole(self) -> frozenset[str]:
@@ -94,15 +104,28 @@ class NewestClaims:
         self._read += [_read(self._engine, each, holes, lake, keys) for each in claims]
         self._lost += unread_kinds(lake, kinds, claims, holes)
 
-    def _listers(self, wanted: pa.Table) -> OtherListers:
-        """Find lists outside of the lake file that may list these files."""
-        if not self._holding:
-            return OtherListers()
-        others = other_listers(self._lake, self._holding, self._context.clients)
-        if others.tables:
-            beside = self._lake.model_copy(update={"tables": others.tables})
-            self._add(beside, {kind for kind, _ in tables_by_kind(beside)}, wanted)
-        return others
+    def _other_doubts(
+        self, known: KnownLake, holding: Sequence[Table], wanted: pa.Table
+    ) -> tuple[Doubt, ...]:
+        """Read the tables that the lake file does not name, and return why there may be more references.
+
+        Without tables of the lake file there is no step on a file either.
+        """
+        if not self._lake.tables:
+            return known.doubts
+        with duck.task_connection() as con:
+            folders = listed_folders(con, duck.relation(con, wanted))
+            others = other_tables(self._lake, con, self._context, holding, known.left_out)
+            if others.tables:
+                beside = self._lake.model_copy(update={"tables": others.tables})
+                self._add(beside, {kind for kind, _ in tables_by_kind(beside)}, wanted)
+            nested = tuple(unnamed_tables(self._lake, con, folders, self._context.clients))
+        protected = (
+            Doubt(name, why, place) for each in self._read for place, name, why in each.read.protected
+        )
+        stores = (doubt for each in self._read for doubt in each.stores)
+        doubts = (*protected, *stores, *known.doubts, *others.doubts, *nested)
+        return tuple(widened([each.read for each in self._read], doubts))
 
     def of(self, keys: Collection[Key]) -> Said:
         """Return the references of some of the files now."""
@@ -122,25 +145,16 @@ class NewestClaims:
         for kind, tables, why in self._lost:
             for key in keys:
                 said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
-        for table, why in self._unknown():
+        for doubt in self._doubts or ():
             for key in keys:
-                if table.location.holds(*key):
-                    said[key].append(_reference(table, "", UNKNOWN, why))
-        for place, why in self._others.folders:
-            for key in filter(lambda key: place.holds(*key), keys):
-                table = next(each for each in self._holding if each.location.holds(*key))
-                said[key].append(_reference(table, "", UNKNOWN, why))
-
-    def _unknown(self) -> Iterator[tuple[Table, str]]:
-        """Yield tables whose lists are not all known, with the reason."""
-        for table in self._lake.tables:
-            if why := self._others.unknown.get(table.name):
-                yield table, why
+                if doubt.place is None or doubt.place.holds(*key):
+                    said[key].append(_doubtful(doubt))
 
     def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
         manifest = read.read
         newer = manifest.changes(self._context)
-        unsure, touched = {**manifest.broken, **newer.unsure}, _changed_states(newer, keys)
+        unsure = {**manifest.broken, **newer.unsure}
+        touched, stores = _changed_states(newer, keys, manifest.tables)
         for key in keys:
             known = {**read.states.get(key, {}), **touched.get(key, {})}
             of_key = {name: (UNKNOWN, why) for name, why in {**manifest.kept_at(key), **unsure}.items()}
@@ -153,6 +167,7 @@ class NewestClaims:
                 for n, told in of_key.items()
                 if n in manifest.tables
             ]
+            said[key] += map(_doubtful, stores if self._doubts is not None else ())
 
     def _look_up(self, place: Key) -> list[Reference]:
         """Look one file up in manifests of the tables around it."""
@@ -175,27 +190,44 @@ def _holds_any(place: Location, keys: Sequence[Key]) -> bool:
     return at < len(keys) and place.holds(*keys[at])
 
 
+def _longest_at_places(tables: Sequence[Table], longest: Mapping[str, timedelta]) -> Mapping[str, timedelta]:
+    """Return by table the longest commit of all tables at its location: each may list a file there."""
+    at: dict[Location, timedelta] = {}
+    for table in tables:
+        if table.name in longest:
+            at[table.location] = max(at.get(table.location, timedelta(0)), longest[table.name])
+    return {**longest, **{table.name: at[table.location] for table in tables if table.location in at}}
+
+
 def _read(
     engine: AuditEngine, claims: Claims, holes: Sequence[EvidenceGap], lake: Lake, keys: pa.Table
 ) -> _Read:
-    tables = [table.name for table in lake.tables if table.name in claims.states]
-    rows, notes = claims_of(engine, claims, tables, keys)
+    tables = {table.name: table for table in lake.tables if table.name in claims.states}
     states: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
-    for batch in rows:
-        for row in batch.select(["bucket", "key", "table_name", "state", "certain"]).to_pylist():
-            states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
-    return _Read(manifest_read(claims, holes, lake, notes), states)
-
-
-def _changed_states(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:
     with duck.task_connection() as con:
+        answers = hold_answers(con, claims_found(engine, claims, tables, duck.relation(con, keys)))
+        few = "SELECT bucket, key, table_name, state, certain FROM input"
+        for row in duck.rows_of(duck.made_of(con, few, answers_of(con, answers, CLAIMS, CLAIM))):
+            states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
+        elsewhere = answers_of(con, answers, UNKNOWN_STORES, UNKNOWN_STORE)
+        stores = tuple(unknown_stores(con, elsewhere, buckets_of(tables.values())))
+        notes = few_answers(answers, "notes")
+    return _Read(manifest_read(claims, holes, lake, notes), states, stores)
+
+
+def _changed_states(
+    newer: Changes, keys: Collection[Key], tables: Mapping[str, Table]
+) -> tuple[dict[Key, dict[str, tuple[str, bool]]], tuple[Doubt, ...]]:
+    """Return the states of the keys after newer commits, and the unknown stores in which these list files."""
+    with duck.task_connection() as con:
+        rows, stores = changed_rows(con, newer, tables)
         wanted = duck.small(_KEYS, sorted(keys))
         sql = "SELECT bucket, key, table_name, state FROM rows SEMI JOIN wanted USING (bucket, key)"
-        found = duck.rows_of(duck.query(con, sql, rows=newer.rows, wanted=wanted))
+        found = duck.rows_of(duck.query(con, sql, rows=rows, wanted=wanted))
     touched: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
     for row in found:
         touched[row["bucket"], row["key"]][row["table_name"]] = row["state"], True
-    return touched
+    return touched, stores
 
 
 def _look_up_file(kind: str, table: Table, context: Context, place: Key) -> Reference:
@@ -210,9 +242,11 @@ def _look_up_file(kind: str, table: Table, context: Context, place: Key) -> Refe
 
 
 def _read_by(last: LastRead) -> Reference:
-    return Reference(
-        "", "events", READ, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}"
-    )
+    return Reference("", "events", READ, last.description)
+
+
+def _doubtful(doubt: Doubt) -> Reference:
+    return Reference(doubt.table, "", UNKNOWN, doubt.why, decides=False)
 
 
 def _reference(table: Table, kind: str, answer: str, why: str = "") -> Reference:
