@@ -286,7 +286,7 @@ CONFIRMED = {
     "live": "confirmed by a live check",
     "sample": "part of a mass loss; a live check of a sample confirmed the loss",
     "second_cut": "found in two consecutive storage snapshots",
-    "not_needed": "not checked live: not needed",
+    "not_needed": "no live check was needed",
     "limit": "not confirmed: the limit of live checks was reached",
     "denied": "not confirmed: the live check was denied",
     "error": "not confirmed: the live check failed",

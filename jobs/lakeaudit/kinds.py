@@ -333,7 +333,7 @@ _ALL = (
     ),
     Kind(
         "uncommitted", "leftover", "warning",
-        "no readable version of any table lists the file, and the audit would have seen a commit that adds it",
+        "no readable version of any table lists the file; if a commit had added it, the audit would have seen that",
         "First look for `lost_commit`, `overwritten_commit`, `missing_metadata` and failed jobs of that time: the "
         "files may be the only remains of a commit. If nobody needs the files, run the format's own clean-up of "
         "unlisted files.",
@@ -353,7 +353,7 @@ _ALL = (
     Kind(
         "temporary", "leftover", "info",
         "temporary work of a writer that did not finish or did not clean up",
-        "Delete the files when no job of that age can still be running.",
+        "Delete the files if no job that ran when they were written can still be running.",
     ),
     Kind(
         "unfinished_upload", "leftover", "info",

@@ -474,7 +474,7 @@ def test_the_lost_commit_is_reported_with_its_files_and_the_version_to_restore(n
     assert row["key"].endswith(f"_delta_log/{4:020}.json")
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (1, 4, "yes")
     assert row["recovery_version_id"]
-    assert "only that version of the table lists part-" in row["explanation"]
+    assert "only version 4 of the table lists part-" in row["explanation"]
 
 
 @pytest.mark.parametrize("fate", cases(AUDITED_ONCE_MORE))

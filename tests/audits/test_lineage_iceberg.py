@@ -676,7 +676,7 @@ def test_the_lost_state_is_reported_with_its_files_and_the_version_to_restore(ni
     assert "/metadata/00002-" in row["key"]
     assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (2, 20, "yes")
     assert row["recovery_version_id"]
-    assert "only that version of the table lists 00000-" in row["explanation"]
+    assert "only version 2 of the table lists 00000-" in row["explanation"]
 
 
 def test_a_main_without_a_snapshot_is_a_loss_or_is_named(nights: Nights) -> None:

@@ -18,6 +18,7 @@ def listing(coverage: Iterable[Row] = HEALTHY, tables: Iterable[str] = (), **giv
         "name": "findings", "columns": FINDINGS.names, "show": lambda console, row: console.print(row["kind"]),
         "summary": lambda n: f"{n} findings of run r1", "command": "lakeaudit findings lake.yaml",
         "run": dict.fromkeys(RUNS.names) | run(), "coverage": lambda: rows,
-        "locations": {name: f"s3://lake/{name}" for name in tables}, "doubts": (), "now": NOON,
+        "locations": {name: f"s3://lake/{name}" for name in tables}, "doubts": (), "lake_file": "lake.yaml",
+        "now": NOON,
     }  # fmt: skip
     return Listing(**about | given)

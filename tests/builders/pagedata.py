@@ -118,6 +118,7 @@ def finding(kind: str, key: str | None, **given: Any) -> Row:
     known = KINDS[kind]
     nothing = dict.fromkeys(
         (
+            "owner",
             "group_id",
             "related_key",
             "commit_id",
@@ -186,7 +187,7 @@ def dropped(at: int, **given: Any) -> Row:
     return finding("dropped", **{**base, **given})
 
 
-_GROUP = ("kind", "severity", "table_name", "partition_path", "recoverable")
+_GROUP = ("kind", "severity", "table_name", "owner", "partition_path", "recoverable")
 
 
 def totals(findings: Iterable[Row]) -> list[Row]:

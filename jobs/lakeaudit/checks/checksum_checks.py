@@ -18,7 +18,7 @@ from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
 _NOT_COMPARED = (
-    "the checksum file of the newest version, with the number and size of its files, could not be compared"
+    "the checksum file of the newest version, with the number and size of all files, could not be checked"
 )
 
 

@@ -32,7 +32,8 @@ def guard(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Table at whose location the relative paths of the list start; repeatable."
+            metavar="NAME",
+            help="Resolve relative paths of the list against the location of this table; repeatable.",
         ),
     ] = None,
     bucket: Annotated[
@@ -125,18 +126,18 @@ def verified(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Require that all commits that are older than this are verified, such as 24h; default: `overdue` of "
-            "the lake file, else 36h.",
+            help="An age, such as 24h: require that all older commits are verified. Default: `overdue` of the lake "
+            "file, else 36h.",
         ),
     ] = None,
     format: Annotated[Literal["text", "json"], typer.Option(help="Format of stdout.")] = "text",  # noqa: A002
 ) -> int:
-    """Answer up to which time commits are verified.
+    """Print the time up to which commits are verified.
 
-    For each table the command prints the time up to which its commits are verified. It prints `yes` if this time is
-    equal to or later than the requested time (--through or --within). Otherwise it prints `no` or `unknown`. A commit
-    is verified if an audit judged every file that the commit added and that the table still needs, and if none of
-    these files has an open discrepancy of severity error or critical. The command reads only the result tables.
+    The time of each table is followed by `yes` if it is equal to or later than the requested time (--through or
+    --within), else by `no` or `unknown`. A commit is verified if an audit judged every file that the commit added and
+    that the table still needs, and if none of these files has an open discrepancy of severity error or critical. The
+    command reads only the result tables.
     The exit code is 1 if an answer is no, because discrepancies are open; else 3 if an answer is unknown, because
     audits judged too little; and else 0.
     """

@@ -58,10 +58,10 @@ def findings(
         typer.Option(
             "--allow",
             metavar="X",
-            help="With --as: include files that the list leaves out for safety; repeatable. Values: `restore`, for a "
-            "list of files to restore (s3-batch): also files that somebody may have removed on purpose; "
-            "`older_than_onboarding`, for a list of files to delete (the other values of --as): also unused files "
-            "that are older than the first complete audit of their table.",
+            help="With --as: include files that the list leaves out for safety; repeatable. `restore` (with s3-batch) "
+            "adds files that somebody may have removed on purpose. `older_than_onboarding` (with the other values of "
+            "--as, which list files to delete) adds unused files that are older than the first complete audit of "
+            "their table.",
         ),
     ] = None,
 ) -> int:

@@ -62,6 +62,7 @@ def write(lake: Lake, results: Results, out: TextIO, request: Request, now: date
         coverage=partial(results.coverage, run["run_id"], request.row_filter.tables),
         locations=locations(lake, request.row_filter),
         doubts=newer_failure(results, run),
+        lake_file=request.lake_file,
         now=now,
         overdue=lake.overdue,
     )

@@ -78,6 +78,7 @@ def _listing(lake: Lake, results: Results, run: dict[str, Any], request: Request
         coverage=partial(results.coverage, id_, request.row_filter.tables),
         locations=locations(lake, request.row_filter),
         doubts=newer_failure(results, run) if request.run_id is None else (),
+        lake_file=request.lake_file,
         now=now,
         overdue=lake.overdue if request.run_id is None else None,
     )

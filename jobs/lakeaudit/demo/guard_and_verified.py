@@ -70,5 +70,5 @@ def verified_lines(lake: Lake) -> Iterator[str]:
         rows = results.verified(run["run_id"])
         whole = [row for row in rows if row["verified_through"] and not row["blocked_by"]]
         back = sum(row["movement"] == "back" for row in rows)
-        fell = f"; {number(back, 'table')} fell behind" if back else ""
+        fell = f"; the verified time of {number(back, 'table')} moved back" if back else ""
         yield f"After {name}, all commits of {count(len(whole))} of {number(len(rows), 'table')} were verified{fell}."

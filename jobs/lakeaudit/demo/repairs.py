@@ -125,9 +125,8 @@ class RepairOutcome:
         if not self.person_repaired:
             return f"A person has to decide about {rest}"
         return (
-            f"The plan has no step for the {rest}. Steps for the same files or folders repaired "
-            f"{count(self.person_repaired)} of them, and a person has to decide about "
-            f"{count(self.for_person - self.person_repaired)}"
+            f"The {rest} had no step of their own: {count(self.person_repaired)} were repaired by steps for the same "
+            f"files or folders, and a person has to decide about {count(self.for_person - self.person_repaired)}"
         )
 
     @property
@@ -151,10 +150,9 @@ class RepairOutcome:
         if not rest:
             return ": the plan had a step for each of them"
         if rest == self.resolved_beside:
-            own = f"{count(self.resolved_by_step)} had a step of their own"
-            return (
-                f": {own}, and {count(rest)} by the step of another discrepancy about the same file or folder"
-            )
+            own = f"{count(self.resolved_by_step)} because of their own steps"
+            others = f"{count(rest)} because of the step of another discrepancy about the same file or folder"
+            return f": {own}, and {others}"
         return f", {count(rest)} of them without an applied step of their own"
 
     @property
@@ -178,15 +176,16 @@ def _not_hidden(reasons: Mapping[str, int], tables: Collection[str]) -> Sequence
     if "" in named:
         return ()
     n = sum(reasons.values())
-    steps = (
-        "step that hides a file or removes an entry was"
+    steps, what = (
+        ("step was", "It would hide a file or remove an entry")
         if n == 1
-        else "steps that hide a file or remove an entry were"
+        else ("steps were", "They would hide files or remove entries")
     )
-    files = "this file" if n == 1 else "one of these files"
-    whose = f"{number(len(named), 'table')} may list {files}, and could not be read completely before the first step"
+    listing = "a table" if len(named) == 1 else f"{count(len(named))} tables"
+    files = "the file" if n == 1 else "such a file"
+    unread = f"{listing} that may list {files} could not be read completely before the repairs"
     return (
-        f"{count(n)} {steps} not applied (status `unknown`): {whose}:",
+        f"{count(n)} {steps} not applied (status `unknown`). {what}, but {unread}:",
         *(f"- {table}: {why}" for table, why in sorted(named.items())),
     )
 

@@ -205,7 +205,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += (
-        [f"not checked for lack of a source ({', '.join(off)})"]
+        [f"not checked, because there is no source ({', '.join(off)})"]
         if off and len(off) < len(table.cells)
         else []
     )

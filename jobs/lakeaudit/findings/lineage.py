@@ -161,8 +161,16 @@ def _subject_type(witness: Witness, kind: str, axis: str) -> str:
 
 
 def _explained(witness: Witness, because: str) -> str:
-    named = f"; only that version of the table lists {', '.join(witness.sample)}" if witness.sample else ""
+    named = (
+        f"; only {_state(witness)} of the table lists {', '.join(witness.sample)}" if witness.sample else ""
+    )
     return f"{witness.words}; {because}{named}"
+
+
+def _state(witness: Witness) -> str:
+    if witness.number is not None:
+        return f"version {witness.number}"
+    return "the lost version" if witness.claim in LOSSES else "that version"
 
 
 def _recovery(witness: Witness) -> Finding:

@@ -78,7 +78,7 @@ class Broken:
         if not self.left_to_a_person:
             return ""
         question = purpose_question([self.kind], self.by_cause, self.number)
-        return f"{self.recovery.plan_extent(restore=False)} First answer: {question}".strip()
+        return f"{self.recovery.plan_extent(restore=False)} Answer this question first: {question}".strip()
 
     @property
     def then(self) -> str:

@@ -110,8 +110,7 @@ class Cell:
             return f"0 of {formatting.number(self.old_enough, noun)} judged by recent evidence"
         known = NOTHING_JUDGED
         if self.state == "part" and self.share is not None:
-            all_known = formatting.number(self.old_enough, noun)
-            known = f"{formatting.count(self.judged_files)} of more than {all_known} judged"
+            known = f"{formatting.number(self.judged_files, noun)} judged, an unknown number not judged"
         return self.percent or _WITHOUT_SHARE.get(self.state, known)
 
 

@@ -23,9 +23,9 @@ from lakeaudit.results import recovery
 from lakeaudit.results.watermark import stopped_by
 
 SINCE = (
-    "If a delete marker or an access log shows when the fault happened, the column “Open for” counts from that time. "
-    "Lost coverage counts from the end of the evidence. "
-    "Otherwise it counts from the first storage snapshot or audit that showed the fault, which may be later."
+    "The column “Open for” counts from the time of the fault, if a delete marker or an access log shows it; "
+    "otherwise from the first storage snapshot or audit that showed the fault (the fault may be older). "
+    "If coverage was lost, it counts from the time up to which the evidence reached."
 )
 
 

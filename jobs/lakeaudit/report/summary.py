@@ -1,7 +1,7 @@
 """Sums up findings by severity, kind, table and partition; a sum shows whether a part of it is unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakeaudit import formatting
@@ -76,7 +76,7 @@ class Line:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A table with findings.
+    """A table with findings, and its owner, if it has one.
 
     `partitions` are all partitions with findings, by name; `worst_partitions` are named on the page; `rest` is the
     number of the others.
@@ -86,6 +86,7 @@ class TableLine:
     partitions: tuple[Line, ...]
     worst_partitions: tuple[Line, ...] = field(default=())
     rest: int = 0
+    owner: str | None = None
 
 
 def by_severity(totals: Sequence[Row]) -> tuple[Line, ...]:
@@ -104,8 +105,14 @@ def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
     """Return one line for each table with a finding, worst first, with its partitions."""
     grouped = _grouped(totals, lambda row: formatting.table_label(row["table_name"]))
     lines = sorted((_line(name, rows) for name, rows in grouped.items()), key=worst_first)
+    owners = {
+        name: next(filter(None, (row["owner"] for row in rows)), None) for name, rows in grouped.items()
+    }
     return tuple(
-        _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0)
+        replace(
+            _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0),
+            owner=owners[line.name],
+        )
         for at, line in enumerate(lines)
     )
 

@@ -44,7 +44,7 @@ _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 FEW = 16 * BATCH_ROWS
 """The most rows that are held to sort them."""
 _ODD = ~pc.field("severity").isin(SEVERITIES) | pc.field("severity").is_null()
-_GROUP = ("kind", "severity", "table_name", "partition_path", "recoverable")
+_GROUP = ("kind", "severity", "table_name", "owner", "partition_path", "recoverable")
 
 
 @dataclass(frozen=True)
@@ -308,8 +308,8 @@ class Results(ResultTables):
     def totals(self, run_id: str, below: tuple[str, str] | None = None) -> list[Row]:
         """Return sums of all findings, or of those below a (bucket, prefix).
 
-        There is one row for each kind, severity, table, partition and answer of `recoverable`. Each has findings,
-        files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest recoverable_until.
+        There is one row for each kind, severity, table (with its owner), partition and answer of `recoverable`. Each
+        has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest recoverable_until.
         """
         summed = ("files", "rows_at_stake", "bytes_at_stake")
         columns = [*_GROUP, *summed, "recoverable_until"]

@@ -136,7 +136,7 @@ LEFTOVER = ordered(
     ("slice_visible", "slice_listed", "stale_visible:warning",
      "no write of the timeline lists these files, but query engines that list the table's folders read them"),
     ("uncommitted", "within_horizon data_or_deletes", "uncommitted",
-     "no readable version of any table lists these files, and the audit would have seen a commit that adds them"),
+     "no readable version of any table lists these files; if a commit had added them, the audit would have seen that"),
     ("unreferenced", "", "unreferenced",
      "nothing that can be read lists these files: a job removed them long ago, or never committed them"),
 )  # fmt: skip
@@ -163,7 +163,7 @@ METASTORE = ordered(
     ("phantom_untold", "absent references_incomplete", UNDECIDED),
     ("phantom_hole", "absent storage_hole !confirmed", UNDECIDED),
     ("phantom", "absent", "phantom",
-     "the metadata store lists this file, but storage has no object, and no newest version of a table needs it"),
+     "the metadata store lists this file, but storage has no object, and no table needs it in its newest version"),
     ("opaque_older", "opaque_entry !entered_since", UNDECIDED),
     ("stale", "entry_differs", "metastore_stale",
      "the size, ETag or version in the metadata store's entry differs from the stored object"),

@@ -72,7 +72,7 @@ def test_a_plan_says_how_many_files_it_repairs_and_whom_to_ask(lake: str, place:
     publish(place, runs=[run(**TIMES)], coverage=[covered()], findings=rows,
             discrepancies=[discrepancy(row) for row in rows])  # fmt: skip
     sentence = (
-        "Without --allow restore this plan repairs 0 of 7 files. First answer: "
+        "Without --allow restore this plan repairs 0 of 7 files. Answer this question first: "
         "Did nightly-etl or somebody else remove them on purpose?"
     )
     for name, address in {"lake": {}, "table": {"table": "orders"}}.items():

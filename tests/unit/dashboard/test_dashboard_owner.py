@@ -75,6 +75,7 @@ def test_all_tables_without_an_owner_in_the_address(owned: str) -> None:
     driver = opened(owned, addresses.lake_address(BASE))
     assert [each.value for each in driver.title] == ["2 files dropped in 2 tables"]
     assert set(tables_of(driver)) == {"sales.orders", "sales.items", "raw.events"}
+    assert page_text(driver).count("owner sales") == 2, "one line for each damaged table of this owner"
     assert driver.selectbox(key="lake/owner").options == [
         visible(HOSTILE[0]), "sales", NO_OWNER
     ]  # fmt: skip

@@ -266,18 +266,18 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
     lines = list(outcome.lines)
     assert lines[1:7] == [
         (
-            "The plan has no step for the 3 other findings. Steps for the same files or folders repaired 2 of them, "
+            "The 3 other findings had no step of their own: 2 were repaired by steps for the same files or folders, "
             "and a person has to decide about 1."
         ),
         (
-            "2 steps that hide a file or remove an entry were not applied (status `unknown`): 2 tables may list one of "
-            "these files, and could not be read completely before the first step:"
+            "2 steps were not applied (status `unknown`). They would hide files or remove entries, but 2 tables that "
+            "may list such a file could not be read completely before the repairs:"
         ),
         "- t: torn",
         "- u: no log; repeat the command",
         (
-            "The next audit resolved 3 discrepancies: 1 had a step of their own, and 2 by the step of another "
-            "discrepancy about the same file or folder."
+            "The next audit resolved 3 discrepancies: 1 because of their own steps, and 2 because of the step of "
+            "another discrepancy about the same file or folder."
         ),
         "After the undo, an audit reported the same 4 findings as before the repair.",
     ]

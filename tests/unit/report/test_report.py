@@ -376,7 +376,9 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
         "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped -o dropped.jsonl",
         "lakeaudit reconcile apply dropped.jsonl",
     ]
-    assert typed.full_text.startswith("First answer: Did somebody remove them on purpose? If nobody did, add")
+    assert typed.full_text.startswith(
+        "Answer this question first: Did somebody remove them on purpose? If nobody"
+    )
     assert "These plans have no steps for files that somebody may have removed or replaced on purpose" in (
         tree("broken").one("section", id="broken").full_text
     )
@@ -439,8 +441,9 @@ def test_at_stake_is_what_the_worst_severity_says_and_what_is_unknown() -> None:
 def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: summary.Amount) -> None:
     """A file with findings of two severities is counted once; findings at info are not counted."""
     rows = [
-        {"kind": "dropped", "severity": severity, "table_name": "t", "partition_path": None, "findings": 1, "files": 1,
-         "rows_at_stake": rows, "bytes_at_stake": None, "recoverable": None, "recoverable_until": None}
+        {"kind": "dropped", "severity": severity, "table_name": "t", "owner": None, "partition_path": None,
+         "findings": 1, "files": 1, "rows_at_stake": rows, "bytes_at_stake": None, "recoverable": None,
+         "recoverable_until": None}
         for severity, rows in found
     ]  # fmt: skip
     (line,) = summary.by_table(rows)

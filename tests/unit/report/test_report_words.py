@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakeaudit import formatting
 from lakeaudit.report import coverage_view, plots, summary
+from lakeaudit.report.page import render
 from tests.builders import pagedata
 from tests.builders.htmltree import parse
 
@@ -41,6 +42,14 @@ def test_a_strip_has_a_cell_for_each_partition_or_shares_them(partitions: int, c
 
 
 # --- words
+
+
+def test_the_line_of_a_table_has_its_owner() -> None:
+    rows = [pagedata.dropped(1, owner="sales"), pagedata.dropped(2, table_name="raw.events")]
+    tables = summary.by_table(pagedata.totals(rows))
+    assert {table.line.name: table.owner for table in tables} == {"sales.orders": "sales", "raw.events": None}
+    page = parse(render(pagedata.page(rows, [])))
+    assert [row for row in page.all("tr", cls="table") if "owner sales" in row.text]
 
 
 @pytest.mark.parametrize(("value", "said"), [
@@ -123,7 +132,7 @@ OLD = "no recent storage source: the report is too old"
         ({"undecided": 20}, "80.0 %", ["o-consistent", "o-undecided"]),
         (
             {"status": "partial", "reason": "a gap"},
-            "100 of more than 100 files judged",
+            "100 files judged, an unknown number not judged",
             ["o-consistent", "o-not_judged"],
         ),
         ({"status": "partial", "reason": OLD}, "0 of 100 files judged by recent evidence", ["o-not_judged"]),

@@ -35,6 +35,8 @@ class HoursSince:
     def __eq__(self, hours: object) -> bool:
         return hours == pytest.approx((datetime.now(UTC) - self._begun) / HOUR, abs=1 / 60)
 
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"the hours since {self._begun}"
 

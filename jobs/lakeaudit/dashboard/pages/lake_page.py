@@ -67,7 +67,7 @@ def show(session: PageSession) -> None:
         else:
             _owner_head(session, figures.run, scope)
     _troubles(figures.troubles)
-    command = _worst(session, scope.tables)
+    command = _worst(session, scope)
     changed = session.load(("changes",), lambda: changes(session.results), by_clock=False)
     days = session.load(("days",), lambda: lake_days(session.results, session.now, changed))
     _strip(session, figures, scope, days_of(days, scope.tables) if scope.owner else days)
@@ -150,7 +150,7 @@ def _strip(session: PageSession, figures: LakeFigures, scope: Scope, days: OpenB
 def _open(totals: LedgerSums, days: OpenByDay) -> None:
     by = totals.by_severity("open")
     st.html(markup.tiles(by, days))
-    if notes := _notes(totals, drawn=any(any(days.of_severity(name)) for name in SEVERITIES)):
+    if notes := _notes(totals, days):
         st.caption(notes)
     if odd := {name: number for name, number in by.items() if name not in SEVERITIES}:
         widgets.plain("Unknown severity: " + ", ".join(f"{count(odd[name])} {name}" for name in odd))
@@ -159,10 +159,12 @@ def _open(totals: LedgerSums, days: OpenByDay) -> None:
 _NOT_COUNTED = {"accepted": ACCEPTED, "pending": PENDING}
 
 
-def _notes(totals: LedgerSums, *, drawn: bool) -> str:
+def _notes(totals: LedgerSums, days: OpenByDay) -> str:
     rest = [f"{count(totals.number(of))} {words}" for of, words in _NOT_COUNTED.items() if totals.number(of)]
     notes = [f"The oldest is open since {second(totals.since)}."] if totals.number("open") else []
     notes += [f"Not counted: {', '.join(rest)}."] if rest else []
+    notes += [days.course] if days.course else []
+    drawn = any(any(days.of_severity(name)) for name in SEVERITIES)
     notes += [f"The curves show what was open at the end of the last {SPAN} days."] if drawn else []
     return " ".join(notes)
 
@@ -210,13 +212,13 @@ def _runs(session: PageSession, figures: LakeFigures) -> None:
         widgets.link("plans", words, plan=plan["plan_id"])
 
 
-def _worst(session: PageSession, tables: Sequence[Health]) -> DeltaGenerator | None:
+def _worst(session: PageSession, scope: Scope) -> DeltaGenerator | None:
     """Show the worst tables, one line and link each; return the container for the command below them."""
-    wrong = table_lines.wrong(tables)
+    wrong = table_lines.wrong(scope.tables)
     with st.container(gap="xxsmall"):
         soonest = min((each for each in wrong if each.ledger.recovery.until), key=_end, default=None)
         shown = [*wrong[:FIRST], *([soonest] if soonest and soonest not in wrong[:FIRST] else [])]
-        table_lines.show(session, shown)
+        table_lines.show(session, shown, {} if scope.owner else scope.owners)
         if more := table_lines.how_many([health for health in wrong if health not in shown], "more "):
             st.caption(f"{more}: see the grid.")
         return st.container() if wrong else None

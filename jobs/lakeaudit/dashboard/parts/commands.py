@@ -18,7 +18,7 @@ def before_plan(recovery: Recovery, kinds: Collection[str], by_cause: ByCause, *
     if not kinds:
         return ""
     question = purpose_question(kinds, by_cause, recovery.losses)
-    return f"{recovery.plan_extent(restore=restore)} First answer: {question}".strip()
+    return f"{recovery.plan_extent(restore=restore)} Answer this question first: {question}".strip()
 
 
 def show(

@@ -1,13 +1,14 @@
 """Shows tables with something wrong, one line and link each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, LedgerSums, levels
+from lakeaudit.dashboard.queries.owners import NO_OWNER
 from lakeaudit.dashboard.session import PageSession
-from lakeaudit.formatting import age, count
+from lakeaudit.formatting import age, count, visible
 from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
@@ -29,19 +30,20 @@ def how_many(tables: Sequence[Health], more: str = "") -> str:
     return "; ".join(parts)
 
 
-def show(session: PageSession, tables: Sequence[Health]) -> None:
-    """Show a line for each table: its level, a link, and its worst discrepancies."""
+def show(session: PageSession, tables: Sequence[Health], owners: Mapping[str, str] | None = None) -> None:
+    """Show a line for each table: its level, a link, its worst discrepancies, and its owner, if `owners` names it."""
     with st.container(gap="xxsmall"):
         for health in tables:
-            _line(session, health)
+            owner = (owners or {}).get(health.table, NO_OWNER)
+            _line(session, health, "" if owner == NO_OWNER else f"owner {visible(owner)}")
 
 
-def _line(session: PageSession, health: Health) -> None:
+def _line(session: PageSession, health: Health, owner: str) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         alone = health.level == "unjudged"  # then only the doubt is shown
         st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
         widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
-        widgets.plain(_summary(session, health))
+        widgets.plain(" \u00b7 ".join(filter(None, (_summary(session, health), owner))))
 
 
 def _summary(session: PageSession, health: Health) -> str:
@@ -56,7 +58,8 @@ def _summary(session: PageSession, health: Health) -> str:
     parts = [f"{what}{widgets.reopened(ledger.again, worst[1])}"] if worst[1] else []
     parts += [f"{widgets.amount(ledger.rows)} rows at stake"] if worst[1] and ledger.rows.known else []
     parts += [_recovery(session, ledger)] if worst[1] else []
-    parts += [f"since {age(ledger.since, session.now)}"] if ledger.since else []
+    oldest = "open for up to" if ledger.number("open") > 1 else "open for"
+    parts += [f"{oldest} {age(ledger.since, session.now)}"] if ledger.since else []
     parts += [f"also {count(sum(number for _, number in others))} less severe"] if others else []
     brief = health.doubt and health.reason.startswith(health.doubt)  # the table's page has the rest
     parts += [health.doubt if brief else health.reason] if health.level != "unjudged" or not brief else []

@@ -15,6 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
+from lakeaudit.advice.next_steps import with_names
 from lakeaudit.explain.formats.listing import (
     ACCEPTED,
     JUDGED,
@@ -126,7 +127,8 @@ def _add_row(suites: _Suites, row: Row, listing: Listing) -> None:
     state, known = standing(row, listing.now)
     kind, why = KINDS.get(row["kind"]), reason(row)
     message = "; ".join(filter(None, (f"{row['severity']}: {why}", known)))
-    lines = [subject(row), message, *([f"do: {kind.do}"] if kind else []), f"id: {row['discrepancy_id']}"]
+    do = [f"do: {with_names(kind.do, listing.lake_file, [row['table_name']])}"] if kind else []
+    lines = [subject(row), message, *do, f"id: {row['discrepancy_id']}"]
     result, name = _RESULTS.get(state, PASSED), f"{row['kind']}: {subject(row)}"
     suites.add(table_label(row["table_name"]), name, result, message, row["kind"], lines)
 

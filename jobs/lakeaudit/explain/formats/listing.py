@@ -56,6 +56,7 @@ class Listing:
         coverage: reads the rows of `coverage` of the tables of the list.
         locations: URIs of the tables of the lake file by name.
         doubts: reasons why the rows may not be the state of the lake now.
+        lake_file: the lake file as the reader would type it, for commands in advice.
         now: time to which acceptances are compared.
         overdue: highest age of the run; None: the run was chosen, whatever its age.
     """
@@ -69,6 +70,7 @@ class Listing:
     coverage: Callable[[], Sequence[Row]]
     locations: Mapping[str, str]
     doubts: Sequence[str]
+    lake_file: str
     now: datetime
     overdue: timedelta | None = None
 

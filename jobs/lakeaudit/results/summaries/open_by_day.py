@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from lakeaudit.formatting import count
 from lakeaudit.kinds import SEVERITIES
 
 SPAN = 30
 """Days, today the last of them."""
+_WEEK = 7
 
 Numbers = tuple[int, ...]
 """One number a day."""
@@ -42,6 +44,17 @@ class OpenByDay:
         """Return the numbers of one table by severity, worst first."""
         found = {name: self.numbers.get((table, name)) for name in SEVERITIES}
         return {name: numbers for name, numbers in found.items() if numbers}
+
+    @property
+    def course(self) -> str:
+        """Return how many discrepancies above info are open today, were yesterday and a week ago; empty: none were."""
+        numbers = self._sum(
+            each for (_, severity), each in self.numbers.items() if severity != SEVERITIES[-1]
+        )
+        if not any(numbers) or len(numbers) <= _WEEK:
+            return ""
+        now, yesterday, before = (count(numbers[-1 - days]) for days in (0, 1, _WEEK))
+        return f"Open above {SEVERITIES[-1]}: {now} today, {yesterday} yesterday, {before} a week ago."
 
     def _sum(self, of: Iterable[Numbers]) -> Numbers:
         return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)
