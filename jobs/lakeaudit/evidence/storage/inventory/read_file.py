@@ -21,6 +21,7 @@ from lakeaudit.evidence.storage.inventory.layout import Layout, read_footer
 from lakeaudit.evidence.storage.inventory.rows import RawRows, VersionMapper
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.checked_files import once_per_file
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quoted
 
@@ -75,34 +76,34 @@ class DataFileReader:
             self.layout.all_versions,
             self.clients.storage_classes(self.bucket),
         )
-        yield from _READERS[self.layout.form](con, mapper, path, self.layout)
+        yield from _READERS[self.layout.form](self, con, mapper, path)
 
     def _note(self, reason: str) -> pa.Table:
         return note_row(self.source, self.place.uri, f"data file {reason}")
 
 
-def _csv(con: Connection, mapper: VersionMapper, path: Path, layout: Layout) -> Iterator[Relation]:
-    for raw in CsvFile(path, layout.fields, mapper.bucket).raw_rows():
+def _csv(reader: DataFileReader, con: Connection, mapper: VersionMapper, path: Path) -> Iterator[Relation]:
+    for raw in CsvFile(path, reader.layout.fields, mapper.bucket).raw_rows():
         yield mapper.versions(con, raw)
 
 
-def _orc(con: Connection, mapper: VersionMapper, path: Path, layout: Layout) -> Iterator[Relation]:
-    columns = _columns(path, layout)
+def _orc(reader: DataFileReader, con: Connection, mapper: VersionMapper, path: Path) -> Iterator[Relation]:
+    columns = _columns(path, reader.layout)
     names = [column.name for column in columns.values()]
     content = pa.orc.ORCFile(str(path))
     for stripe in range(content.nstripes):
         yield mapper.versions(con, _of_batch(content.read_stripe(stripe, names), columns))
 
 
-def _parquet(con: Connection, mapper: VersionMapper, path: Path, layout: Layout) -> Iterator[Relation]:
+def _parquet(
+    reader: DataFileReader, con: Connection, mapper: VersionMapper, path: Path
+) -> Iterator[Relation]:
     """One relation of the whole file, or batches if its keys are not all UTF-8, which DuckDB refuses to read."""
-    columns = _columns(path, layout)
+    columns = _columns(path, reader.layout)
     named = ", ".join(f"{quoted(column.name)} AS {quoted(name)}" for name, column in columns.items())
     file = f"read_parquet({literal(path)}, hive_partitioning = false)"
-    try:
-        # Neither statistics nor `strlen`, which does not look at the text, can answer this.
-        duck.rows_of(duck.query(con, f"SELECT bit_xor(hash({quoted(columns['key'].name)})) FROM {file}"))
-    except DuckError:
+    keys = quoted(columns["key"].name)
+    if not once_per_file((reader.place, reader.stamp), lambda: _is_text(con, file, keys)):
         names = [column.name for column in columns.values()]
         for batch in pa.parquet.ParquetFile(str(path)).iter_batches(duck.BATCH_ROWS, columns=names):
             yield mapper.versions(con, _of_batch(batch, columns))
@@ -111,7 +112,16 @@ def _parquet(con: Connection, mapper: VersionMapper, path: Path, layout: Layout)
     yield mapper.versions(con, RawRows(rows, _kinds(columns)))
 
 
-_READERS: Mapping[str, Callable[[Connection, VersionMapper, Path, Layout], Iterator[Relation]]] = {
+def _is_text(con: Connection, file: str, column: str) -> bool:
+    """Return whether a column is UTF-8; neither statistics nor `strlen`, which does not read the text, can tell."""
+    try:
+        duck.rows_of(duck.query(con, f"SELECT bit_xor(hash({column})) FROM {file}"))
+    except DuckError:
+        return False
+    return True
+
+
+_READERS: Mapping[str, Callable[[DataFileReader, Connection, VersionMapper, Path], Iterator[Relation]]] = {
     "CSV": _csv,
     "ORC": _orc,
     "Parquet": _parquet,

@@ -29,6 +29,7 @@ from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import CommitCoun
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.checked_files import once_per_file
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.failures import IN_MEMORY as _IN_MEMORY
@@ -237,7 +238,7 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
                 acts.checkpoint_actions, con, schema, "0", f"read_parquet({duck.literal(path)})"
             )
             rows = actions()
-            survey = paths.survey(con, rows, about)
+            survey = once_per_file(file.file, partial(paths.survey, con, rows, about))
             notes.unknown(number, survey.undecodable)
             if survey.plain:
                 yield paths.KIND, paths.plain_steps(con, actions, about.to_pylist()[0], clients.names)
