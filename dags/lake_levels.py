@@ -1,6 +1,6 @@
 """Gives each line of a command's output its level in the log of a task. Pure.
 
-Airflow's hooks log every line of a process at the level INFO, also `CRITICAL: 12 dropped in 2 tables`.
+Airflow's hooks log every line of a process at the level INFO, also `CRITICAL: 12 files dropped in 2 tables`.
 """
 
 import re

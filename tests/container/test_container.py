@@ -47,7 +47,7 @@ def test_scan_finds_a_lost_file_with_a_root_that_cannot_be_written(image: Image)
     put(home / "part-1.parquet", b"x" * 100, at(0))
     done = image.run("scan", "/lake")
     assert done.returncode == 1, done.stderr
-    assert "1 dropped" in done.stdout + done.stderr
+    assert "1 file dropped" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
