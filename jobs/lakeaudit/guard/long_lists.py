@@ -101,12 +101,19 @@ def _write(con: Connection, batches: Iterable[pa.RecordBatch], aliases: Aliases,
 
 
 def _hashes_of(batch: pa.RecordBatch) -> Hashes:
-    return np.asarray(batch.column("h").drop_null(), np.uint64)
+    """Return a copy of the hashes of a batch: a column of DuckDB's result keeps its whole batch in memory."""
+    return np.array(batch.column("h").drop_null(), np.uint64)
 
 
 def is_among(values: Hashes, hashes: Hashes) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return for each value whether it is one of the sorted hashes."""
-    if not len(hashes):
-        return np.zeros(len(values), np.bool_)
-    at = np.minimum(np.searchsorted(hashes, values), len(hashes) - 1)
-    return np.asarray(hashes[at] == values)
+    found = np.zeros(len(values), np.bool_)
+    for start in range(0, len(values) if len(hashes) else 0, _AT_ONCE):
+        few = values[start : start + _AT_ONCE]
+        at = np.minimum(np.searchsorted(hashes, few), len(hashes) - 1)
+        found[start : start + _AT_ONCE] = hashes[at] == few
+    return found
+
+
+_AT_ONCE = 1 << 20
+"""Number of hashes that are looked up at once, which bounds the memory for their places."""
