@@ -16,8 +16,8 @@ def once_per_file(content: Hashable, check: Callable[[], T]) -> T:
     """Return what `check` returns, from memory if this content was checked before.
 
     Args:
-        content: names the file and what it contains: with its ETag, or its size and time.
-        check: reads the file; what it raises is not remembered.
+        content: names the file and its content: the place with the ETag, or with size and time.
+        check: reads the file; an error that it raises is not remembered.
     """
     known: T | object = _KNOWN.get(content, _UNKNOWN)
     if known is not _UNKNOWN:

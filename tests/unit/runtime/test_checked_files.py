@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_files_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_files, "_KNOWN", {})
 
 
@@ -41,7 +41,7 @@ def test_a_check_that_failed_is_repeated() -> None:
     assert once_per_file("k", check) == 7
 
 
-def test_the_oldest_files_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_files_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_files, "MOST", 3)
     for number in range(5):
         assert once_per_file(number, lambda number=number: number) == number  # type: ignore[misc]
