@@ -96,7 +96,7 @@ def serious(con: Connection, findings: Relation) -> list[Row]:
         SELECT table_name, kind, severity, recoverable, CAST(count(*) AS BIGINT) AS findings,
             CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
             CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, min(recoverable_until) AS recoverable_until,
-            NULL AS partition_path, min(subject) AS subject
+            min(owner) AS owner, NULL AS partition_path, min(subject) AS subject
         FROM input WHERE table_name IS NOT NULL AND severity IN ({duck.literals(SERIOUS)})
         GROUP BY table_name, kind, severity, recoverable
     """
