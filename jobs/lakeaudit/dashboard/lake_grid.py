@@ -11,7 +11,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, levels
-from lakeaudit.dashboard.queries.owners import NO_OWNER
+from lakeaudit.dashboard.queries.owners import owner_text
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import age, count, visible
 from lakeaudit.kinds import SEVERITIES
@@ -85,7 +85,7 @@ def _row(
         "until": ledger.recovery.until,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
         "30 days": [*trend.serious(health.table)] if ledger.number("open") else None,
-        "owner": _owner(owners, health.table),
+        "owner": owner_text(owners, health.table),
         "judged": _judged(health),
         "verified": health.watermark["verified_through"] if health.watermark else None,
         "why not all": visible(health.reason),
@@ -93,11 +93,6 @@ def _row(
         if last_audit and last_audit.judged.evidence_up_to != normal
         else None,
     }
-
-
-def _owner(owners: Mapping[str, str], table: str) -> str:
-    owner = owners.get(table, NO_OWNER)
-    return "" if owner == NO_OWNER else visible(owner)
 
 
 def _state(health: Health) -> str:

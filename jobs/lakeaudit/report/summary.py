@@ -1,7 +1,7 @@
 """Sums up findings by severity, kind, table and partition; a sum shows whether a part of it is unknown."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakeaudit import formatting
@@ -105,14 +105,8 @@ def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
     """Return one line for each table with a finding, worst first, with its partitions."""
     grouped = _grouped(totals, lambda row: formatting.table_label(row["table_name"]))
     lines = sorted((_line(name, rows) for name, rows in grouped.items()), key=worst_first)
-    owners = {
-        name: next(filter(None, (row["owner"] for row in rows)), None) for name, rows in grouped.items()
-    }
     return tuple(
-        replace(
-            _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0),
-            owner=owners[line.name],
-        )
+        _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0)
         for at, line in enumerate(lines)
     )
 
@@ -123,13 +117,14 @@ def worst_first(line: Line) -> tuple[int, int, int, str]:
 
 
 def _with_partitions(line: Line, totals: Sequence[Row], limit: int) -> TableLine:
+    owner = next(filter(None, (row["owner"] for row in totals)), None)
     grouped = _grouped(totals, lambda row: _partition_label(row["partition_path"]))
     if set(grouped) <= {WHOLE_TABLE}:
-        return TableLine(line, ())
+        return TableLine(line, (), owner=owner)
     lines = [_line(name, rows) for name, rows in sorted(grouped.items())]
     worst = sorted(lines, key=worst_first)[:limit]
     partitions = tuple(part for part in lines if part.name != WHOLE_TABLE)
-    return TableLine(line, partitions, tuple(worst), len(lines) - len(worst))
+    return TableLine(line, partitions, tuple(worst), len(lines) - len(worst), owner)
 
 
 def _partition_label(path: str | None) -> str:

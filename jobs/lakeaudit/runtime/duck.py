@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property
@@ -23,6 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from lakeaudit.runtime.failures import room_for_scratch
+from lakeaudit.runtime.lru_cache import LruCache
 from lakeaudit.runtime.scratch import scratch_root
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
@@ -152,19 +153,17 @@ def _parsed(con: Connection, sql: str) -> Any:
     """
     if len(sql) > LONGEST_PARSED:
         return sql
-    statement = _PARSED.pop(sql, None)
-    if statement is None:
-        (statement,) = con.extract_statements(sql)
-    _PARSED[sql] = statement  # the last one used is the last one to go
-    while len(_PARSED) > MOST_PARSED:
-        with suppress(KeyError, StopIteration, RuntimeError):  # another thread was faster
-            del _PARSED[next(iter(_PARSED))]
+    return _PARSED.get(sql, lambda: _statement(con, sql))
+
+
+def _statement(con: Connection, sql: str) -> Any:
+    (statement,) = con.extract_statements(sql)
     return statement
 
 
 MOST_PARSED, LONGEST_PARSED = 128, 100_000
-_PARSED: dict[str, Any] = {}
-"""Statements by their texts, in the order of their last use."""
+_PARSED: LruCache[str, Any] = LruCache(MOST_PARSED)
+"""Statements by their texts."""
 
 Among: TypeAlias = Callable[[str, str], str]
 """Makes a condition in SQL of the bucket and the key in SQL; it may name rows."""

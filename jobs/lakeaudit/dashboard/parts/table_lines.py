@@ -6,9 +6,9 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, LedgerSums, levels
-from lakeaudit.dashboard.queries.owners import NO_OWNER
+from lakeaudit.dashboard.queries.owners import owner_text
 from lakeaudit.dashboard.session import PageSession
-from lakeaudit.formatting import age, count, visible
+from lakeaudit.formatting import age, count
 from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
@@ -34,8 +34,8 @@ def show(session: PageSession, tables: Sequence[Health], owners: Mapping[str, st
     """Show a line for each table: its level, a link, its worst discrepancies, and its owner, if `owners` names it."""
     with st.container(gap="xxsmall"):
         for health in tables:
-            owner = (owners or {}).get(health.table, NO_OWNER)
-            _line(session, health, "" if owner == NO_OWNER else f"owner {visible(owner)}")
+            owner = owner_text(owners or {}, health.table)
+            _line(session, health, owner and f"owner {owner}")
 
 
 def _line(session: PageSession, health: Health, owner: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakeaudit.config import Lake, glob_to_regex
 from lakeaudit.dashboard.queries.lake import Health
+from lakeaudit.formatting import visible
 from lakeaudit.results.summaries.open_by_day import OpenByDay
 
 NO_OWNER = "(no owner)"
@@ -25,6 +26,12 @@ def _owner(lake: Lake, named: Mapping[str, str | None], name: str) -> str | None
     if len(found) == 1 and None not in found:
         return found.pop()
     return next((by.owner for by in lake.owners if re.fullmatch(glob_to_regex(by.match), name)), None)
+
+
+def owner_text(owners: Mapping[str, str], table: str) -> str:
+    """Return the owner of a table for people; empty: it has none, or `owners` lacks the table."""
+    owner = owners.get(table, NO_OWNER)
+    return "" if owner == NO_OWNER else visible(owner)
 
 
 def days_of(days: OpenByDay, tables: Sequence[Health]) -> OpenByDay:

@@ -21,9 +21,9 @@ from lakeaudit.evidence.storage.inventory.layout import Layout, read_footer
 from lakeaudit.evidence.storage.inventory.rows import RawRows, VersionMapper
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.checked_files import once_per_file
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quoted
+from lakeaudit.runtime.lru_cache import LruCache
 
 _VALID_KEY = "__valid_key"
 
@@ -103,13 +103,17 @@ def _parquet(
     named = ", ".join(f"{quoted(column.name)} AS {quoted(name)}" for name, column in columns.items())
     file = f"read_parquet({literal(path)}, hive_partitioning = false)"
     keys = quoted(columns["key"].name)
-    if not once_per_file((reader.place, reader.stamp), lambda: _is_text(con, file, keys)):
+    if not _TEXT.get((reader.place, reader.stamp), lambda: _is_text(con, file, keys)):
         names = [column.name for column in columns.values()]
         for batch in pa.parquet.ParquetFile(str(path)).iter_batches(duck.BATCH_ROWS, columns=names):
             yield mapper.versions(con, _of_batch(batch, columns))
         return
     rows = duck.query(con, f"SELECT {named} FROM {file}")
     yield mapper.versions(con, RawRows(rows, _kinds(columns)))
+
+
+_TEXT: LruCache[tuple[Location, str | None], bool] = LruCache(10_000)
+"""By data file and its stamp whether its keys are UTF-8, so that the second pass does not check them again."""
 
 
 def _is_text(con: Connection, file: str, column: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import fetched, read_bytes
+from lakeaudit.evidence.files import File, fetched, read_bytes
 from lakeaudit.evidence.manifest.delta.log import actions as acts
 from lakeaudit.evidence.manifest.delta.log import paths
 from lakeaudit.evidence.manifest.delta.log.checkpoints import FileSummary, summarize_rows, summary_columns
@@ -29,11 +29,11 @@ from lakeaudit.evidence.manifest.delta.witnesses.commit_counts import CommitCoun
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.checked_files import once_per_file
 from lakeaudit.runtime.connections.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.failures import IN_MEMORY as _IN_MEMORY
 from lakeaudit.runtime.failures import damage_of
+from lakeaudit.runtime.lru_cache import LruCache
 from lakeaudit.schemas import plain_time
 
 _THREADS = 16
@@ -238,7 +238,7 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
                 acts.checkpoint_actions, con, schema, "0", f"read_parquet({duck.literal(path)})"
             )
             rows = actions()
-            survey = once_per_file(file.file, partial(paths.survey, con, rows, about))
+            survey = _SURVEYS.get(file.file, partial(paths.survey, con, rows, about))
             notes.unknown(number, survey.undecodable)
             if survey.plain:
                 yield paths.KIND, paths.plain_steps(con, actions, about.to_pylist()[0], clients.names)
@@ -252,6 +252,10 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
         why = damage_of(error)
         in_words = f"{why} ({file.file.size} bytes are stored)" if _IN_MEMORY in why else None
         notes.lost_base(number, in_words or parquet_problem(error, DAMAGED))
+
+
+_SURVEYS: LruCache[File, paths.Survey] = LruCache(10_000)
+"""By large checkpoint what its paths are like, so that the second pass does not check them again."""
 
 
 def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
