@@ -278,9 +278,9 @@ class World:
             reader = Thread(target=self._read, args=(process,), daemon=True)
             reader.start()
             end = time.monotonic() + kill_after * (0.5 + self.random.random())
-            while time.monotonic() < end and not self.stopped.wait(0.2) and process.poll() is None:
+            while time.monotonic() < end and not self.stopped.wait(0.2) and not _has_ended(process.pid):
                 pass
-            killed = not self.stopped.is_set()
+            by_itself, killed = _has_ended(process.pid), not self.stopped.is_set()
             process.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
             self.kills += killed
             _, status, used = os.wait4(process.pid, 0)
@@ -289,9 +289,10 @@ class World:
             assert process.stderr is not None
             process.stderr.close()
             self.usage.append((used.ru_utime + used.ru_stime, used.ru_maxrss))
-            started = any(line.get("stage") == "follow" for line in self.lines[-3:])
-            if not killed and started:
-                assert process.returncode == 0, self.lines[-3:]
+            assert not by_itself, self.lines[-3:]
+            own = [line for line in self.lines if line["pid"] == process.pid]
+            if not killed and any(line.get("stage") == "follow" for line in own):
+                assert process.returncode == 0, own[-3:]
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stderr is not None
@@ -300,7 +301,7 @@ class World:
                 line = json.loads(text)
             except ValueError:
                 line = {"text": text.rstrip()}
-            self.lines.append(line | {"at": time.time(), "memory": _rss(process.pid)})
+            self.lines.append(line | {"at": time.time(), "pid": process.pid, "memory": _rss(process.pid)})
 
     def left(self) -> int:
         """Return the number of messages in the queue."""
@@ -332,6 +333,11 @@ def _dead(number: int, at: str) -> dict[str, Any]:
     """Return the event of the delete of an object that no table has listed."""
     key = f"{'hot' if number % 2 else 'cold'}/dead-{number}.parquet"
     return record("ObjectRemoved:Delete", BUCKET, key, at=at, sequencer=f"{number:016X}")
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended; its exit code and usage remain for `os.wait4`."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _rss(pid: int) -> int:

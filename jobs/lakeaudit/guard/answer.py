@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lakeaudit.collect.last_reads import last_reads
@@ -18,7 +17,7 @@ from lakeaudit.guard.cleared import cleared_hashes
 from lakeaudit.guard.doubts import Doubt
 from lakeaudit.guard.guarded_rows import KeyEvidence, judged_keys
 from lakeaudit.guard.lines import line_answers
-from lakeaudit.guard.long_lists import LongList
+from lakeaudit.guard.long_lists import LongList, is_among
 from lakeaudit.guard.manifests import Manifests
 from lakeaudit.guard.named_keys import distinct_lines, named_keys
 from lakeaudit.guard.objects import current_objects
@@ -160,7 +159,7 @@ def _uncleared(
         return listed, 0, None
     found = cleared_hashes(engine, manifests, listed.once)
     shown = listed.first(found.live, SHOWN_OF_LONG)
-    live = np.setdiff1d(found.live, shown, assume_unique=True)
+    live = found.live[~is_among(found.live, shown)]
     expected = found.others + len(listed.repeated) + len(shown)
     return listed.lines_without(con, live), len(live), expected
 

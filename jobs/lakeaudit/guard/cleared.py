@@ -51,7 +51,8 @@ def cleared_hashes(engine: AuditEngine, manifests: Manifests, hashes: Hashes) ->
     answers = engine.run([*parts, *_parts(hashes)], [_cleared], reading)
     batches = [batch for kind, batch in answers if kind == CLEARED]
     live = np.concatenate([hashes[:0], *(batch.filter(batch["live"])["h"].to_numpy() for batch in batches)])
-    return Cleared(np.sort(live), sum(batch.num_rows for batch in batches) - len(live))
+    live.sort()
+    return Cleared(live, sum(batch.num_rows for batch in batches) - len(live))
 
 
 def _parts(hashes: Hashes) -> Iterator[Part]:

@@ -50,13 +50,13 @@ class LongList:
 
     def lines_without(self, con: Connection, hashes: Hashes) -> Relation:
         """Return the LISTED rows of all lines except those with one of these hashes."""
-        left = np.concatenate([self.repeated, np.setdiff1d(self.once, hashes, assume_unique=True)])
+        left = np.concatenate([self.repeated, self.once[~is_among(self.once, hashes)]])
         sql = f"""SELECT {", ".join(LISTED.names)} FROM rows WHERE h IS NULL OR h IN (SELECT h FROM chosen)"""
         rows = pa.RecordBatchReader.from_batches(_HASHED, self._batches())
         return duck.hold(con, duck.query(con, sql, rows=rows, chosen=pa.table({"h": left})))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        with pa.memory_map(str(self.path)) as content, pa.ipc.open_stream(content) as stream:
+        with pa.OSFile(str(self.path)) as content, pa.ipc.open_stream(content) as stream:
             yield from stream
 
 
@@ -80,7 +80,8 @@ def held_list(
         return
     with TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as folder:
         path = Path(folder) / "list.arrows"
-        hashes = np.sort(_write(con, chain(head, rest), aliases, path))
+        hashes = _write(con, chain(head, rest), aliases, path)
+        hashes.sort()
         same = hashes[1:] == hashes[:-1]
         repeated = np.unique(hashes[1:][same])
         once = hashes[~(np.append(same, False) | np.append(False, same))]
