@@ -353,7 +353,7 @@ _ALL = (
     Kind(
         "temporary", "leftover", "info",
         "temporary work of a writer that did not finish or did not clean up",
-        "Delete the files if no job that ran when they were written can still be running.",
+        "First make sure that the jobs that wrote them have ended. Then delete the files.",
     ),
     Kind(
         "unfinished_upload", "leftover", "info",

@@ -209,7 +209,7 @@ def test_a_lost_version_is_reported_with_the_day_until_which_it_is_kept(audits: 
     assert timedelta(days=3) <= days <= timedelta(days=4)
     assert row["recoverable_until"].time() == time_of_day(0)
     assert row["explanation"].endswith(
-        f"old deletes the version to restore on or after {row['recoverable_until']:%Y-%m-%d}"
+        f"on {row['recoverable_until']:%Y-%m-%d} or later, lifecycle rule old deletes the version that can be restored"
     )
     assert audits.outcome.warnings == ()
 

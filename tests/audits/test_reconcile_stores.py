@@ -4,7 +4,7 @@ import io
 import json
 import shutil
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
+from lakeaudit import formatting
 from lakeaudit.config import load_lake
 from lakeaudit.reconcile.actions.entries.entry_action import EntryAction
 from lakeaudit.reconcile.execution import run
@@ -23,7 +24,7 @@ from lakeaudit.reconcile.stores.entry_store import EntryStore
 from lakeaudit.results.read import RowFilter
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders import s3guard
-from tests.builders.audits import audited, results_of
+from tests.builders.audits import audited, findings_by_table, results_of
 from tests.builders.iam_policies import with_printed_policy
 from tests.builders.repair_plans import (
     Keys,
@@ -267,6 +268,18 @@ def lossy_store(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
     guarded.create(guarded.client_items())
     lose(guarded)
     return guarded
+
+
+def test_a_tombstone_does_not_list_a_lost_file(lossy_store: Guarded) -> None:
+    """The finding says that the store has deleted it, instead of the tombstone's size and time."""
+    lake = lossy_store.mending.lake
+    by_table = findings_by_table(lake, audited(lake, live=True).run_id, ["orders"])
+    lost = [row for row in by_table["orders"] if row["kind"] == "dropped"]
+    answers = Counter((formatting.presence(row)["metastore"], _DELETED in row["explanation"]) for row in lost)
+    assert answers == {(None, True): 2, (None, False): 2, ("listed", False): 3}
+
+
+_DELETED = "the metadata store says that it is deleted"
 
 
 def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None:

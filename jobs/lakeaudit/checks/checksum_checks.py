@@ -17,9 +17,7 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
-_NOT_COMPARED = (
-    "the checksum file of the newest version, with the number and size of all files, could not be checked"
-)
+_NOT_COMPARED = "the checksum file, which counts the files of the newest version, could not be compared"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:

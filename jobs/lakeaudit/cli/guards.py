@@ -69,11 +69,12 @@ def guard(
 ) -> int:
     """Check a list of files before somebody deletes them.
 
-    The command reads the newest versions of all tables. For each file it gives one answer: `live`, `referenced`,
-    `promised` or `being_written` if a table needs the file; `free` if no table needs it; `absent` if the file does not
-    exist; `unknown` if the command could not decide. Nothing in the lake changes.
-    The exit code is 1 if a table needs a file. Otherwise it is 3 if an answer is unknown, or if the list is empty or
-    not complete. Otherwise it is 0.
+    The command reads the newest versions of all tables and gives one answer for each file. Four answers mean that a
+    table needs the file: `live` (its newest version), `promised` (an older version that readers can still ask for),
+    `referenced` (a clone, a tag or another table), `being_written` (a writer may still commit it). `free`: no table
+    needs the file. `absent`: the file does not exist. `unknown`: the command could not decide.
+    Nothing in the lake changes. The exit code is 1 if a table needs a file. Otherwise it is 3 if an answer is unknown,
+    or if the list is empty or not complete. Otherwise it is 0.
     """
     from lakeaudit.commands import guard as command
     from lakeaudit.commands.guard_output import Request
@@ -126,7 +127,7 @@ def verified(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="An age, such as 24h: require that all older commits are verified. Default: `overdue` of the lake "
+            help="Require that all commits older than this, such as 24h, are verified. Default: `overdue` of the lake "
             "file, else 36h.",
         ),
     ] = None,

@@ -58,18 +58,18 @@ def findings(
         typer.Option(
             "--allow",
             metavar="X",
-            help="With --as: include files that the list leaves out for safety; repeatable. `restore` (with s3-batch) "
-            "adds files that somebody may have removed on purpose. `older_than_onboarding` (with the other values of "
-            "--as, which list files to delete) adds unused files that are older than the first complete audit of "
-            "their table.",
+            help="With --as: include files that the list leaves out for safety; repeatable. `restore` adds files that "
+            "somebody may have removed on purpose (only s3-batch). `older_than_onboarding` adds unused files that are "
+            "older than the first complete audit of their table (not with s3-batch).",
         ),
     ] = None,
 ) -> int:
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. csv is for spreadsheets, markdown for pull requests and chats, junit,
-    sarif and github are for CI systems. --as writes a list of files for another tool: only files with an open
-    discrepancy that `reconcile plan` would repair. --allow adds more files.
+    sarif and github are for CI systems. --as writes a list for another tool: with s3-batch of files to restore, with
+    the other values of unused files to delete. The list has only files with an open discrepancy that `reconcile plan`
+    would repair. --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 

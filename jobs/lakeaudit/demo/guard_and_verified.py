@@ -69,6 +69,6 @@ def verified_lines(lake: Lake) -> Iterator[str]:
     for name, run in zip(names, runs, strict=False):
         rows = results.verified(run["run_id"])
         whole = [row for row in rows if row["verified_through"] and not row["blocked_by"]]
-        back = sum(row["movement"] == "back" for row in rows)
-        fell = f"; the verified time of {number(back, 'table')} moved back" if back else ""
+        back = any(row["movement"] == "back" for row in rows)
+        fell = ": the verified time of tables with reopened discrepancies moved back" if back else ""
         yield f"After {name}, all commits of {count(len(whole))} of {number(len(rows), 'table')} were verified{fell}."

@@ -181,7 +181,7 @@ PARTIAL = "A partial audit ends with exit code 3, or with 1 if a finding reaches
 
 def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
     """Return the number of tables by standing."""
-    numbers = Counter(coverage_view.STANDINGS[table.standing] for table in tables)
+    numbers = Counter(table.description for table in tables)
     return ", ".join(
         f"{formatting.number(n, f'{more}table')} {_phrase(standing)}" for standing, n in numbers.items()
     )
@@ -205,7 +205,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
     parts = [words if whole else with_axes(words, axes) for words, axes in by_extent.items()]
     off = [axis_words(axis) for axis in table.cells if axis not in cells]
     parts += (
-        [f"not checked, because there is no source ({', '.join(off)})"]
+        [f"no source for {formatting.number(len(off), 'check')} ({', '.join(off)})"]
         if off and len(off) < len(table.cells)
         else []
     )
@@ -215,7 +215,8 @@ def _not_whole(table: coverage_view.Judged) -> Text:
 
 def extent(cell: coverage_view.Cell) -> str:
     """Return how much of an axis was judged, with the unit of a percentage."""
-    return f"{cell.percent} {_SHARE}" if cell.percent else cell.extent
+    judged = "commits judged" if cell.axis == "commit" else "files judged"
+    return f"{cell.percent} of {judged}" if cell.percent else cell.extent
 
 
 def with_axes(judged: str, axes: Sequence[str]) -> str:
@@ -223,7 +224,6 @@ def with_axes(judged: str, axes: Sequence[str]) -> str:
     return f"{_SHORT.get(judged, judged)} ({', '.join(axes)})"
 
 
-_SHARE = "of files judged"
 _SHORT = {coverage_view.NOTHING_JUDGED: "not judged"}
 FINE = ("whole", "empty")
 NAME = 48

@@ -245,7 +245,7 @@ def _not_requested(axis: str, facts: TableFacts, availability: Availability) -> 
     if axis == "content" and facts.not_yet:
         return facts.not_yet
     if axis == "commit" and not facts.stateful and not facts.declared:
-        return "no manifest of the table records commits or writes"
+        return "no manifest of the table is a log of commits or writes"
     if axis in METASTORE_AXES and facts.table.name not in availability.metastores_wanted:
         return "no metadata store covers the table"
     if axis == POINTER and not availability.catalogs:

@@ -38,6 +38,11 @@ def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     sides = (("manifest", "c"), ("metastore", "m"), ("storage", "s"))
     given = {
         f"{role}_{name}": f"{side}_{name}" for role, side in sides for name in ("size", "etag", "version_id")
+    } | {"metastore_time": "coalesce(m_last_updated, m_mod_time)"}
+    given |= {
+        name: f"CASE WHEN NOT {_TOMBSTONE} THEN {value} END"
+        for name, value in given.items()
+        if name.startswith("metastore")
     }
     given |= {
         "subject_type": "'file'",
@@ -49,7 +54,6 @@ def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
         "commit_id": "c_commit_id",
         "manifest_kind": "c_kind",
         "manifest_time": "coalesce(c_claimed_at, e_claimed_at)",
-        "metastore_time": "coalesce(m_last_updated, m_mod_time)",
         "storage_time": "s_modified_at",
         "storage_class": f"CASE WHEN {_FROM_ARCHIVE} THEN s_older_class ELSE s_storage_class END",
         "confirmation": _CONFIRMATION,
@@ -167,8 +171,8 @@ _DEBRIS = duck.literal(
 )
 """For Delta the clean-up is VACUUM, not VACUUM LITE, which reads the log (Delta Lake docs, "Remove old files")."""
 _COPIES = """
-    '; ' || copies || ' of ' || files || ' may be the only copy of a lost live file (same name or same size): do not '
-    || 'delete it before that file is restored'
+    '; ' || copies || ' of ' || files || ' may be the only copy of a lost file of the table (same name or same size): '
+    || 'do not delete such a copy before the lost file is restored'
 """
 
 
@@ -350,7 +354,10 @@ _RECOVERY = {
 }
 """SQL for the recovery columns; `recoverable` is `yes` only for a version that matches the claim."""
 
+_TOMBSTONE = "coalesce(m_state = 'tombstone' AND kind <> 'tombstoned', false)"
+"""SQL: the metadata store says that the file is deleted, and the finding is about something else."""
 _DETAILS = (
+    f"CASE WHEN {_TOMBSTONE} THEN 'the metadata store says that it is deleted' END",
     f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed by the table since ' END || {_time('c_claimed_at')}",
     """CASE WHEN c_kind = 'previous'
         THEN 'this was so in the ' || c_commit_id || ', and changed since then' END""",

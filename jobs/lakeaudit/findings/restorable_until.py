@@ -69,8 +69,8 @@ _WHY_NOT = f"""
 """
 _DOUBT = f"""CASE WHEN unread IS NOT NULL THEN unread WHEN {_ASKS} THEN 'rule ' || tagged || ' of s3://' || bucket
     || ' selects objects by tags: it is unknown how long the older versions that it deletes are kept' END"""
-_BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes the version to restore on or after '
-    || strftime(sure, '%Y-%m-%d')"""
+_BY_RULE = """'on ' || strftime(sure, '%Y-%m-%d') || ' or later, lifecycle rule ' || sure_rule
+    || ' deletes the version that can be restored'"""
 
 
 def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from lakeaudit import formatting
@@ -39,6 +40,7 @@ STANDINGS = {
     "part": "partly judged",
     "whole": "fully judged",
 }
+WITHOUT_MANIFEST = "judged without a manifest"
 _WITHOUT_SHARE = {
     "off": "not checked",
     "empty": "nothing to judge",
@@ -130,11 +132,19 @@ class Judged:
     cells: Mapping[str, Cell]
 
     @property
+    def description(self) -> str:
+        """Return how much of the table was judged; without a manifest it is never judged fully."""
+        content = self.cells.get("content")
+        bare = self.standing == "part" and content is not None and content.state == "off"
+        return WITHOUT_MANIFEST if bare else STANDINGS[self.standing]
+
+    @property
     def repeated(self) -> frozenset[str]:
-        """Return the axes with a reason that an axis before them has, too."""
-        reasons = {axis: cell.reason for axis in AXES if (cell := self.cells.get(axis)) and cell.reason}
-        first = {reason: axis for axis, reason in reversed(reasons.items())}
-        return frozenset(axis for axis, reason in reasons.items() if first[reason] != axis)
+        """Return the axes with the same reason as the axis before them."""
+        reasons = {axis: self.cells[axis].reason for axis in AXES if axis in self.cells}
+        return frozenset(
+            axis for before, axis in pairwise(reasons) if reasons[axis] and reasons[axis] == reasons[before]
+        )
 
     @property
     def files(self) -> int:

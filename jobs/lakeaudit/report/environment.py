@@ -25,7 +25,7 @@ from lakeaudit.results.watermark import stopped_by
 SINCE = (
     "The column “Open for” counts from the time of the fault, if a delete marker or an access log shows it; "
     "otherwise from the first storage snapshot or audit that showed the fault (the fault may be older). "
-    "If coverage was lost, it counts from the time up to which the evidence reached."
+    "For a table that can no longer be judged, it counts from the time of the last evidence."
 )
 
 
@@ -100,7 +100,7 @@ def environment() -> Environment:
     templates.globals.update(
         SINCE=SINCE, words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS
     )
-    templates.globals.update(STANDINGS=coverage_view.STANDINGS, OUTCOMES=coverage_view.OUTCOMES)
+    templates.globals.update(OUTCOMES=coverage_view.OUTCOMES)
     templates.globals.update(
         at_stake=summary.AT_STAKE, command=next_steps.learn_more, printed_step=next_steps.printed_step
     )

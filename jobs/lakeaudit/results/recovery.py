@@ -256,7 +256,10 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
 
 def _by_hand(recovery: Recovery) -> str:
     """Return how many of the files that can be restored no plan, or no default plan restores; empty if none."""
-    ways = {"only by hand": recovery.only_by_hand, "only with --allow restore": recovery.needs_allow}
+    ways = {
+        "only by hand": recovery.only_by_hand,
+        "only with reconcile plan --allow restore": recovery.needs_allow,
+    }
     parts = [
         f"{'' if some == recovery.restorable else f'{count(some)} of them '}{way}"
         for way, some in ways.items()
@@ -266,10 +269,10 @@ def _by_hand(recovery: Recovery) -> str:
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
-    """Return `the first copy expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
+    """Return `the first of their copies expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
     if recovery.until is None:
         return ""
-    copy = "the first copy" if recovery.restorable > 1 else "the copy"
+    copy = "the first of their copies" if recovery.restorable > 1 else "the copy"
     if now is not None and recovery.until <= now:
         return f"{copy} expired at {second(recovery.until)}"
     left = "" if now is None else f" ({age(now, recovery.until)} left)"

@@ -78,7 +78,10 @@ def ends(con: Connection, lifecycle: Lifecycle, **version: Any) -> list[dict[str
 
 def test_the_rule_is_named_with_its_day(con: Connection) -> None:
     (told,) = ends(con, Lifecycle("lake", older=(rule(9), rule(3, "b"))))
-    assert told["kept_words"] == "lifecycle rule b deletes the version to restore on or after 2026-11-24"
+    assert (
+        told["kept_words"]
+        == "on 2026-11-24 or later, lifecycle rule b deletes the version that can be restored"
+    )
 
 
 UNTOLD: list[tuple[str, Lifecycle, dict[str, Any], str, bool]] = [

@@ -210,7 +210,10 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 files dropped in 1 table")
     assert verdict.notes == (
-        "1 of 2 lost or changed files of severity critical can be restored (only with --allow restore), and 1 cannot",
+        (
+            "1 of 2 lost or changed files of severity critical can be restored (only with reconcile plan --allow "
+            "restore), and 1 cannot"
+        ),
         "Also 1 info",
     )
 
@@ -449,7 +452,7 @@ def test_the_course_compares_today_with_yesterday_and_a_week_ago(
 ) -> None:
     days = tuple(day(NOON) - timedelta(days=ago) for ago in reversed(range(SPAN)))
     found = OpenByDay(days, {of: tuple(each) for of, each in numbers.items()}).course
-    assert found == (course and f"Open above info: {course}")
+    assert found == (course and f"Open discrepancies above info: {course}")
 
 
 def test_how_old_the_evidence_is(place: Location, results: Results, tmp_path: Path) -> None:

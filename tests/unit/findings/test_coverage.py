@@ -230,7 +230,7 @@ STATES = [
         WHOLE,
         FINE,
         "off",
-        "no manifest of the table records commits or writes",
+        "no manifest of the table is a log of commits or writes",
     ),
     (
         "commit",
@@ -238,7 +238,7 @@ STATES = [
         WHOLE,
         FINE,
         "off",
-        "no manifest of the table records commits or writes",
+        "no manifest of the table is a log of commits or writes",
     ),
     ("hazard", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
     ("hazard", LISTED, WHOLE, FINE, "complete", ""),

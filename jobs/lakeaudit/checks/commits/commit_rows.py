@@ -49,7 +49,7 @@ def _overwritten_commit(one: JudgedSuspect) -> Finding:
         "storage_version_id": other.version_id,
         "storage_time": other.written_at,
         "explanation": f"commit {other.version} was written at {second(other.lost_at)} and again, with other content, "
-        f"at {second(other.written_at)}: the first content is lost; {loss}{more}",
+        f"at {second(other.written_at)}: the table no longer has the first content; {loss}{more}",
         **({"recoverable": "unknown"} if compared.unread else _loss_columns(one.suspect, compared.loss)),
     }
 

@@ -13,7 +13,7 @@ from lakeaudit.dashboard.queries.table import Change
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import count, rough, share, visible
 from lakeaudit.report import palette
-from lakeaudit.report.coverage_view import STANDINGS, Judged
+from lakeaudit.report.coverage_view import Judged
 
 DAYS = 90
 """Number of days until today that are shown at first."""
@@ -116,4 +116,4 @@ def _standing(judged: Judged) -> str:
     shares = [cell.share for cell in judged.cells.values() if cell.state == "part" and cell.share is not None]
     least = f", {share(min(shares))}" if shares and judged.standing == "part" else ""
     why = "; ".join(dict.fromkeys(cell.reason for cell in judged.cells.values() if cell.reason))
-    return f"{palette.shape(level)} {STANDINGS[judged.standing]}{least}{': ' if why else ''}{visible(why)}"
+    return f"{palette.shape(level)} {judged.description}{least}{': ' if why else ''}{visible(why)}"

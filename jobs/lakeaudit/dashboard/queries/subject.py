@@ -167,7 +167,8 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
         what = "listed" if row["subject_type"] == "file" else "the first of its files listed"
         yield Event(row["manifest_time"], f"{what}{commit}", row["manifest_kind"] or "its manifest")
     if row["metastore_time"]:
-        yield Event(row["metastore_time"], "entered", "the metadata store")
+        what = "marked as deleted" if row["kind"] == "tombstoned" else "entered"
+        yield Event(row["metastore_time"], what, "the metadata store")
     if row["storage_time"]:
         yield Event(row["storage_time"], _stored(row), "storage")
     if row["cause_at"] and row["kind"] == COVERAGE_LOST:

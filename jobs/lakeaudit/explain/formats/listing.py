@@ -131,7 +131,7 @@ def _table(table: coverage_view.Judged) -> TableCoverage:
     judged = sum(content.counts[name] for name in JUDGED_OUTCOMES) if content else 0
     gaps = tuple(_gaps(table))
     if table.standing != WHOLE and not gaps:
-        gaps = (coverage_view.STANDINGS[table.standing],)
+        gaps = (table.description,)
     files = sum(content.counts.values()) if content else 0
     nothing = NOTHING in (table.standing, content.state if content else "")
     state = NOT_JUDGED if nothing else PARTLY_JUDGED if gaps else JUDGED

@@ -54,7 +54,7 @@ class OpenByDay:
         if not any(numbers) or len(numbers) <= _WEEK:
             return ""
         now, yesterday, before = (count(numbers[-1 - days]) for days in (0, 1, _WEEK))
-        return f"Open above {SEVERITIES[-1]}: {now} today, {yesterday} yesterday, {before} a week ago."
+        return f"Open discrepancies above {SEVERITIES[-1]}: {now} today, {yesterday} yesterday, {before} a week ago."
 
     def _sum(self, of: Iterable[Numbers]) -> Numbers:
         return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)
