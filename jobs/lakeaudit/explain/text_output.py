@@ -220,7 +220,9 @@ def extent(cell: coverage_view.Cell) -> str:
 
 
 def with_axes(judged: str, axes: Sequence[str]) -> str:
-    """Return `partly judged (commits, duplicates)`: how much was judged, and on which axes."""
+    """Return `partly judged (commits, duplicates)`: how much was judged, and on which axes; an axis is named once."""
+    if judged.endswith(f"{axes[0]} judged"):
+        return judged
     return f"{_SHORT.get(judged, judged)} ({', '.join(axes)})"
 
 

@@ -233,9 +233,7 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
     nothing = _blind(run, tables)
     if nothing or not tables:
         yield f"No file could be judged in {_listed(nothing, len(tables))}"
-    part = [
-        table.name for table in tables if table.standing == "part" and not _is_requested_scope(run, table)
-    ]
+    part = [table.name for table in tables if table.standing == "part" and _is_gap(run, table)]
     if part:
         yield _partly_judged(part, len(tables))
     expected, audited = run["tables_expected"], run["tables_audited"]
@@ -254,10 +252,19 @@ def _partly_judged(part: Sequence[str], of: int) -> str:
     return f"{count(len(part))} of {_tables(of)} {are} only partly judged ({_names(part)})"
 
 
+def _is_gap(run: Row, table: Judged) -> bool:
+    """Return whether the run should have judged more of a table; without a manifest it judges all that it can."""
+    return not (_is_decided(table) and (run["status"] == "complete" or not _lists(table)))
+
+
 def _is_requested_scope(run: Row, table: Judged) -> bool:
     """Return whether the run was started for a part of the table: it is complete, and leaves nothing undecided."""
-    left = (cell.counts[outcome] for cell in table.cells.values() for outcome in OPEN)
-    return run["status"] == "complete" and not any(left)
+    return run["status"] == "complete" and _is_decided(table)
+
+
+def _is_decided(table: Judged) -> bool:
+    """Return whether no file or commit of the table is undecided."""
+    return not any(cell.counts[outcome] for cell in table.cells.values() for outcome in OPEN)
 
 
 def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:
