@@ -70,9 +70,10 @@ def guard(
     """Check a list of files before somebody deletes them.
 
     The command reads the newest versions of all tables and gives one answer for each file. Four answers mean that a
-    table needs the file: `live` (its newest version), `promised` (an older version that readers can still ask for),
-    `referenced` (a clone, a tag or another table), `being_written` (a writer may still commit it). `free`: no table
-    needs the file. `absent`: the file does not exist. `unknown`: the command could not decide.
+    table needs the file: `live` (the newest version of the table lists it), `promised` (an older version lists it, and
+    readers can still ask for that version), `referenced` (a clone, a tag or another table lists it), `being_written` (a
+    writer may still commit it). `free`: no table needs the file. `absent`: the file does not exist. `unknown`: the
+    command could not decide.
     Nothing in the lake changes. The exit code is 1 if a table needs a file. Otherwise it is 3 if an answer is unknown,
     or if the list is empty or not complete. Otherwise it is 0.
     """
@@ -139,8 +140,8 @@ def verified(
     --within), else by `no` or `unknown`. A commit is verified if an audit judged every file that the commit added and
     that the table still needs, and if none of these files has an open discrepancy of severity error or critical. The
     command reads only the result tables.
-    The exit code is 1 if an answer is no, because discrepancies are open; else 3 if an answer is unknown, because
-    audits judged too little; and else 0.
+    The exit code is 1 if an answer is `no` (discrepancies are open). Otherwise it is 3 if an answer is `unknown`
+    (audits judged too little). Otherwise it is 0.
     """
     from lakeaudit.commands import verified as command
 

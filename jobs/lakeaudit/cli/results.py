@@ -67,9 +67,9 @@ def findings(
     """Print the findings of a run, worst first.
 
     --format jsonl prints every value unchanged. csv is for spreadsheets, markdown for pull requests and chats, junit,
-    sarif and github are for CI systems. --as writes a list for another tool: with s3-batch of files to restore, with
-    the other values of unused files to delete. The list has only files with an open discrepancy that `reconcile plan`
-    would repair. --allow adds more files.
+    sarif and github are for CI systems. --as writes a list of files for another tool: s3-batch lists files to
+    restore, and the other values list unused files to delete. The list has only files with an open discrepancy that
+    `reconcile plan` would repair. --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 

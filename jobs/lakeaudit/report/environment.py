@@ -25,7 +25,7 @@ from lakeaudit.results.watermark import stopped_by
 SINCE = (
     "The column “Open for” counts from the time of the fault, if a delete marker or an access log shows it; "
     "otherwise from the first storage snapshot or audit that showed the fault (the fault may be older). "
-    "For a table that can no longer be judged, it counts from the time of the last evidence."
+    "In a row of lost coverage, it counts from the last time for which the table could be judged."
 )
 
 

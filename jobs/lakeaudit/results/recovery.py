@@ -269,10 +269,10 @@ def _by_hand(recovery: Recovery) -> str:
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
-    """Return `the first of their copies expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
+    """Return `the first copy needed for a restore expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
     if recovery.until is None:
         return ""
-    copy = "the first of their copies" if recovery.restorable > 1 else "the copy"
+    copy = "the first copy needed for a restore" if recovery.restorable > 1 else "the copy"
     if now is not None and recovery.until <= now:
         return f"{copy} expired at {second(recovery.until)}"
     left = "" if now is None else f" ({age(now, recovery.until)} left)"

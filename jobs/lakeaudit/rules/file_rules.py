@@ -118,7 +118,7 @@ LEFTOVER = ordered(
     ("listed_since", "!unlisted_since_cut", OUT),
     ("references_incomplete", "references_incomplete", UNDECIDED),
     ("temporary", "temporary_name", "temporary",
-     "writers use such a name for uncommitted work, and its last write is longer ago than leftover_age"),
+     "the file has a name that writers use for uncommitted work, and its last write is older than leftover_age"),
     ("log", "live_log_name", CONSISTENT),
     ("marker", "marker_name", CONSISTENT),
     ("retired_lately", "read_as_data !retired_in_window", OUT),

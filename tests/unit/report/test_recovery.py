@@ -50,13 +50,13 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([row(number=9, recoverable_until=None)], "9 lost or changed files can be restored"),
     (
         [row(number=9), row(recoverable="no", number=4)],
-        f"9 of 13 lost or changed files can be restored, and 4 cannot; the first of their copies {EXPIRES}",
+        f"9 of 13 lost or changed files can be restored, and 4 cannot; the first copy needed for a restore {EXPIRES}",
     ),
     (
         [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
         (
             "4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known; "
-            f"the first of their copies {EXPIRES}"
+            f"the first copy needed for a restore {EXPIRES}"
         ),
     ),
     (
@@ -65,7 +65,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(number=2), row("phantom", None, 3), row("unclassified", None)],
-        f"2 lost or changed files can be restored; the first of their copies {EXPIRES}; {OTHERS}",
+        f"2 lost or changed files can be restored; the first copy needed for a restore {EXPIRES}; {OTHERS}",
     ),
     (
         [row(), row("unclassified", None)],
@@ -75,12 +75,12 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
         [FOLLOWER, row(number=2), row(recoverable="no")],
         (
             "3 of 4 lost or changed files can be restored (1 of them only by hand), and 1 cannot; "
-            f"the first of their copies {EXPIRES}"
+            f"the first copy needed for a restore {EXPIRES}"
         ),
     ),
     (
         [FOLLOWER, BY_HAND],
-        f"2 lost or changed files can be restored (only by hand); the first of their copies {EXPIRES}",
+        f"2 lost or changed files can be restored (only by hand); the first copy needed for a restore {EXPIRES}",
     ),
     ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
@@ -125,7 +125,9 @@ def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
     assert (recovery.until, recovery.first_table) == (END, "orders")
-    assert sentence(recovery, with_table=True).endswith(f"; the first of their copies {EXPIRES} (orders)")
+    assert sentence(recovery, with_table=True).endswith(
+        f"; the first copy needed for a restore {EXPIRES} (orders)"
+    )
 
 
 @pytest.mark.parametrize(("past", "words"), [(-2, "(2 h left)"), (0, "(passed)"), (2, "(passed)")])
@@ -145,7 +147,7 @@ def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
 def test_the_copy_of_a_file_expires(past: int | None, words: str) -> None:
     now = None if past is None else END + timedelta(hours=past)
     assert expiry(Recovery.of_sums([row()]), now) == f"the copy {words}"
-    assert expiry(Recovery.of_sums([row(number=2)]), now) == f"the first of their copies {words}"
+    assert expiry(Recovery.of_sums([row(number=2)]), now) == f"the first copy needed for a restore {words}"
     assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
 
 

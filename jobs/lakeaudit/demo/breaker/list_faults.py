@@ -77,7 +77,7 @@ def replace_and_keep(site: Site) -> Fault:
     expected = tuple(Expected("leftover", "stale_visible", table.name, each) for each in old)
     return Fault(
         "replace_and_keep",
-        f"recorded a new file for {folder} in the list of its writer, but left its {len(old)} old files there",
+        f"recorded that a new file replaces all files of {folder}, but did not delete the {len(old)} old files",
         expected,
     )
 
