@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from lakeaudit.keys import uri_of
-from lakeaudit.kinds import COVERAGE_LOST, NO_LIVE_LOOKS
+from lakeaudit.kinds import COVERAGE_LOST, DELETED_IN_STORE, NO_LIVE_LOOKS
 
 UNKNOWN = "\u2014"
 """Placeholder for an unknown value; it never means zero, and never means that all is well."""
@@ -331,11 +331,13 @@ SIDE_LABELS = {"metastore": "metadata store"}
 CLAIMS = ("size", "etag", "version_id", "time")
 PRESENT = {"manifest": "listed", "metastore": "listed", "storage": "found"}
 """By source what is printed of a file that it has."""
+DELETED = "deleted"
+"""What is printed of a file whose entry in the metadata store is a tombstone."""
 DELETE_MARKER = "no object, but a delete marker"
 _ABSENT = {
     **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
     "hidden": {"metastore": "no entry"},
-    "tombstoned": {"metastore": "deleted"},
+    "tombstoned": {"metastore": DELETED},
 }
 """By kind the sources that answered without an object or entry, as opposed to sources that were not queried."""
 
@@ -345,6 +347,8 @@ def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
     absent = _ABSENT.get(row["kind"])
     if absent is None:
         return {}
+    if DELETED_IN_STORE in (row["explanation"] or ""):
+        absent = {**absent, "metastore": DELETED}
     version = row["storage_version_id"]
     if (
         absent.get("storage")

@@ -45,6 +45,8 @@ UNREADABLE = "unreadable_evidence"
 SEVERAL_STATES = "versions of the table are lost together"
 """Part of the explanation of a lost state if older states, which it may need, are lost as well."""
 
+DELETED_IN_STORE = "the metadata store says that it is deleted"
+"""Part of the explanation of a finding about a file whose entry in the metadata store is a tombstone."""
 NO_LIVE_LOOKS = "not confirmed: live checks are off"
 """Part of the explanation of a finding that no request to storage has confirmed."""
 

@@ -17,6 +17,7 @@ from botocore.client import BaseClient
 
 from lakeaudit import formatting
 from lakeaudit.config import load_lake
+from lakeaudit.kinds import DELETED_IN_STORE
 from lakeaudit.reconcile.actions.entries.entry_action import EntryAction
 from lakeaudit.reconcile.execution import run
 from lakeaudit.reconcile.execution.journal import Journal
@@ -271,15 +272,14 @@ def lossy_store(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
 
 
 def test_a_tombstone_does_not_list_a_lost_file(lossy_store: Guarded) -> None:
-    """The finding says that the store has deleted it, instead of the tombstone's size and time."""
+    """The finding says that the store has deleted it, instead of the tombstone's size."""
     lake = lossy_store.mending.lake
     by_table = findings_by_table(lake, audited(lake, live=True).run_id, ["orders"])
     lost = [row for row in by_table["orders"] if row["kind"] == "dropped"]
-    answers = Counter((formatting.presence(row)["metastore"], _DELETED in row["explanation"]) for row in lost)
-    assert answers == {(None, True): 2, (None, False): 2, ("listed", False): 3}
-
-
-_DELETED = "the metadata store says that it is deleted"
+    answers = Counter(
+        (formatting.presence(row)["metastore"], DELETED_IN_STORE in row["explanation"]) for row in lost
+    )
+    assert answers == {("deleted", True): 2, (None, False): 2, ("listed", False): 3}
 
 
 def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None:

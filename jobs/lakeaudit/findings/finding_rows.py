@@ -11,7 +11,14 @@ from functools import cache
 import pyarrow as pa
 
 from lakeaudit.evidence import registry
-from lakeaudit.kinds import CONTENT_LOST, LIVE_AXES, NO_LIVE_LOOKS, STATE_LOST, STATE_LOST_FROM_ERROR
+from lakeaudit.kinds import (
+    CONTENT_LOST,
+    DELETED_IN_STORE,
+    LIVE_AXES,
+    NO_LIVE_LOOKS,
+    STATE_LOST,
+    STATE_LOST_FROM_ERROR,
+)
 from lakeaudit.rules import file_rules
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -38,7 +45,7 @@ def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     sides = (("manifest", "c"), ("metastore", "m"), ("storage", "s"))
     given = {
         f"{role}_{name}": f"{side}_{name}" for role, side in sides for name in ("size", "etag", "version_id")
-    } | {"metastore_time": "coalesce(m_last_updated, m_mod_time)"}
+    }
     given |= {
         name: f"CASE WHEN NOT {_TOMBSTONE} THEN {value} END"
         for name, value in given.items()
@@ -54,6 +61,7 @@ def file_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
         "commit_id": "c_commit_id",
         "manifest_kind": "c_kind",
         "manifest_time": "coalesce(c_claimed_at, e_claimed_at)",
+        "metastore_time": "coalesce(m_last_updated, m_mod_time)",
         "storage_time": "s_modified_at",
         "storage_class": f"CASE WHEN {_FROM_ARCHIVE} THEN s_older_class ELSE s_storage_class END",
         "confirmation": _CONFIRMATION,
@@ -360,7 +368,7 @@ _RECOVERY = {
 _TOMBSTONE = "coalesce(m_state = 'tombstone' AND kind <> 'tombstoned', false)"
 """SQL: the metadata store says that the file is deleted, and the finding is about something else."""
 _DETAILS = (
-    f"CASE WHEN {_TOMBSTONE} THEN 'the metadata store says that it is deleted' END",
+    f"CASE WHEN {_TOMBSTONE} THEN {duck.literal(DELETED_IN_STORE)} END",
     f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed by the table since ' END || {_time('c_claimed_at')}",
     """CASE WHEN c_kind = 'previous'
         THEN 'this was so in the ' || c_commit_id || ', and changed since then' END""",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeaudit.advice.next_steps import LOST_COMMIT
-from lakeaudit.formatting import CLAIMS, SIDES, table_label
+from lakeaudit.formatting import CLAIMS, DELETED, SIDES, presence, table_label
 from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
@@ -167,7 +167,7 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
         what = "listed" if row["subject_type"] == "file" else "the first of its files listed"
         yield Event(row["manifest_time"], f"{what}{commit}", row["manifest_kind"] or "its manifest")
     if row["metastore_time"]:
-        what = "marked as deleted" if row["kind"] == "tombstoned" else "entered"
+        what = "marked as deleted" if presence(row).get("metastore") == DELETED else "entered"
         yield Event(row["metastore_time"], what, "the metadata store")
     if row["storage_time"]:
         yield Event(row["storage_time"], _stored(row), "storage")
