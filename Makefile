@@ -35,7 +35,7 @@ check-page: install ## look at the report page in a headless Chromium
 
 check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again; AIRFLOW=3.0.6 in an older one
 	@requirements/install-airflow.sh $(AIRFLOW)
-	@LAKEAUDIT_AIRFLOW=$(AIRFLOW) $(BIN)/pytest -m airflow
+	@LAKEAUDIT_AIRFLOW=$(AIRFLOW) $(BIN)/pytest -m airflow -n 2 --dist loadfile
 
 check-container: install ## run the Containerfile in a bare Debian, and check the systemd units: as root, with debootstrap
 	@$(BIN)/pytest -m container
