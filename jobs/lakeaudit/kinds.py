@@ -355,7 +355,7 @@ _ALL = (
     Kind(
         "temporary", "leftover", "info",
         "temporary work of a writer that did not finish or did not clean up",
-        "First make sure that the jobs that wrote them have ended. Then delete the files.",
+        "First make sure that the jobs that wrote these files have ended. Then delete the files.",
     ),
     Kind(
         "unfinished_upload", "leftover", "info",

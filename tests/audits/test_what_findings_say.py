@@ -135,7 +135,7 @@ def test_a_possible_only_copy_of_a_lost_file_does_not_count_as_costing_storage_o
     (copy,) = (row for row in by_table["stock"] if row["kind"] == "uncommitted")
     (debris,) = (row for row in by_table["raw"] if row["kind"] == "uncommitted")
     assert (
-        "1 of 1 has the name or the size of a lost file of the table, and may be its only copy"
+        "1 of 1 has the name or the size of a lost file of the table, and may be the only copy of that file"
         in copy["explanation"]
     )
     assert STORAGE_ONLY not in copy["explanation"]

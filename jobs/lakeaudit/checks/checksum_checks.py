@@ -17,7 +17,7 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
-_NOT_COMPARED = "the number of files that the checksum file of the table records could not be checked"
+_NOT_COMPARED = "the number of files in the checksum file of the table could not be checked"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:

@@ -180,9 +180,9 @@ _DEBRIS = duck.literal(
 """For Delta the clean-up is VACUUM, not VACUUM LITE, which reads the log (Delta Lake docs, "Remove old files")."""
 _COPIES = """
     '; ' || copies || ' of ' || files || CASE copies WHEN 1
-        THEN ' has the name or the size of a lost file of the table, and may be its only copy: '
-            || 'do not delete it before the lost file is restored'
-        ELSE ' have the name or the size of a lost file of the table, and each may be its only copy: '
+        THEN ' has the name or the size of a lost file of the table, and may be the only copy of that file: '
+            || 'do not delete it before that file is restored'
+        ELSE ' have the name or the size of a lost file of the table, and may be the only copies of lost files: '
             || 'do not delete them before the lost files are restored' END
 """
 

@@ -25,7 +25,8 @@ from lakeaudit.results.watermark import stopped_by
 SINCE = (
     "The column “Open for” counts from the time of the fault, if a delete marker or an access log shows it; "
     "otherwise from the first storage snapshot or audit that showed the fault (the fault may be older). "
-    "In a row of lost coverage, it counts from the last time for which the table could be judged."
+    "If a row says that a table can no longer be judged, the column counts from the last time for which the table "
+    "could be judged."
 )
 
 
@@ -89,7 +90,6 @@ def environment() -> Environment:
     templates.filters.update(
         time=_time,
         ago=_ago,
-        expires=_expires,
         lasts=_lasts,
         iso=_iso,
         amount=amount,
@@ -163,22 +163,13 @@ def _ago(value: datetime | None, now: datetime, *, bare: bool = False) -> Markup
     return rel.format(" bare" if bare else "", _iso(value), exact, exact[:16], text)
 
 
-def _expires(value: datetime, now: datetime) -> Markup:
-    """Return `expires in ...` or `expired ... ago`; a script updates it when the page is opened later."""
-    return _end(value, now, "expiry", "expires in", "expires")
-
-
 def _lasts(value: datetime, now: datetime) -> Markup:
     """Return `for ...` or `expired ... ago`; a script updates it when the page is opened later."""
-    return _end(value, now, "until", "for", "until")
-
-
-def _end(value: datetime, now: datetime, name: str, before: str, on_paper: str) -> Markup:
     span = formatting.rough(abs(now - value))
-    text = f"{before} {span}" if value > now else f"expired {span} ago"
-    rel = Markup('<time class="rel {}" datetime="{}" title="{}" data-paper="{} {}">{}</time>')
+    text = f"for {span}" if value > now else f"expired {span} ago"
+    rel = Markup('<time class="rel until" datetime="{}" title="{}" data-paper="until {}">{}</time>')
     exact = formatting.second(value)
-    return rel.format(name, _iso(value), exact, on_paper, exact[:16], text)
+    return rel.format(_iso(value), exact, exact[:16], text)
 
 
 def _iso(value: datetime) -> str:

@@ -18,8 +18,8 @@
       const seconds = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
       const has = (name) => time.classList.contains(name);
       const text = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (has("bare") ? "" : " ago");
-      const left = has("until") ? `for ${span(seconds)}` : `expires ${text}`;
-      time.textContent = has("until") || has("expiry") ? (seconds > 0 ? left : `expired ${text}`) : text;
+      const left = seconds > 0 ? `for ${span(seconds)}` : `expired ${text}`;
+      time.textContent = has("until") ? left : text;
     }
   }
 

@@ -223,7 +223,7 @@ def sentence(
 
 
 def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> str:
-    """Return how many of the lost or changed files can be restored, and when the first copy expires."""
+    """Return how many of the lost or changed files can be restored, and until when at the earliest."""
     if recovery.total == 1:
         return losses(recovery, now)
     table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
@@ -269,14 +269,16 @@ def _by_hand(recovery: Recovery) -> str:
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
-    """Return `the first copy needed for a restore expires at 2026-12-09 00:00:00Z`; empty if no expiry is known."""
+    """Return `at least one file can be restored only until 2026-12-09 00:00:00Z`; empty if no expiry is known."""
     if recovery.until is None:
         return ""
-    copy = "the first copy needed for a restore" if recovery.restorable > 1 else "the copy"
+    several = recovery.restorable > 1
     if now is not None and recovery.until <= now:
-        return f"{copy} expired at {second(recovery.until)}"
+        return f"the copy{' of at least one file' if several else ''} expired at {second(recovery.until)}"
     left = "" if now is None else f" ({age(now, recovery.until)} left)"
-    return f"{copy} expires at {second(recovery.until)}{left}"
+    if several:
+        return f"at least one file can be restored only until {second(recovery.until)}{left}"
+    return f"the copy expires at {second(recovery.until)}{left}"
 
 
 def _other(findings: int, severity: str) -> str:

@@ -33,6 +33,7 @@ BY_HAND = row("missing_metadata", by_hand="")
 FOLLOWER = row("missing_metadata", by_hand="overwritten_commit")
 
 EXPIRES = "expires at 2026-12-09 00:00:00Z"
+SOME_EXPIRE = "at least one file can be restored only until 2026-12-09 00:00:00Z"
 OTHERS = "reconcile may repair 3 other findings (the plan decides); 1 other finding has no automatic repair"
 SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([], ""),
@@ -50,14 +51,11 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([row(number=9, recoverable_until=None)], "9 lost or changed files can be restored"),
     (
         [row(number=9), row(recoverable="no", number=4)],
-        f"9 of 13 lost or changed files can be restored, and 4 cannot; the first copy needed for a restore {EXPIRES}",
+        f"9 of 13 lost or changed files can be restored, and 4 cannot; {SOME_EXPIRE}",
     ),
     (
         [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
-        (
-            "4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known; "
-            f"the first copy needed for a restore {EXPIRES}"
-        ),
+        (f"4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known; {SOME_EXPIRE}"),
     ),
     (
         [row(), row(recoverable="no")],
@@ -65,7 +63,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(number=2), row("phantom", None, 3), row("unclassified", None)],
-        f"2 lost or changed files can be restored; the first copy needed for a restore {EXPIRES}; {OTHERS}",
+        f"2 lost or changed files can be restored; {SOME_EXPIRE}; {OTHERS}",
     ),
     (
         [row(), row("unclassified", None)],
@@ -75,12 +73,12 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
         [FOLLOWER, row(number=2), row(recoverable="no")],
         (
             "3 of 4 lost or changed files can be restored (1 of them only by hand), and 1 cannot; "
-            f"the first copy needed for a restore {EXPIRES}"
+            f"{SOME_EXPIRE}"
         ),
     ),
     (
         [FOLLOWER, BY_HAND],
-        f"2 lost or changed files can be restored (only by hand); the first copy needed for a restore {EXPIRES}",
+        f"2 lost or changed files can be restored (only by hand); {SOME_EXPIRE}",
     ),
     ([row("phantom", None, 2)], "reconcile may repair them; the plan decides"),
     ([row("unclassified", None, 2)], "no automatic repair"),
@@ -125,9 +123,7 @@ def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
     assert (recovery.until, recovery.first_table) == (END, "orders")
-    assert sentence(recovery, with_table=True).endswith(
-        f"; the first copy needed for a restore {EXPIRES} (orders)"
-    )
+    assert sentence(recovery, with_table=True).endswith(f"; {SOME_EXPIRE} (orders)")
 
 
 @pytest.mark.parametrize(("past", "words"), [(-2, "(2 h left)"), (0, "(passed)"), (2, "(passed)")])
@@ -137,17 +133,21 @@ def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("past", "words"),
+    ("past", "copy", "copies"),
     [
-        (None, EXPIRES),
-        (-2, f"{EXPIRES} (2 h left)"),
-        (0, "expired at 2026-12-09 00:00:00Z"),
+        (None, f"the copy {EXPIRES}", SOME_EXPIRE),
+        (-2, f"the copy {EXPIRES} (2 h left)", f"{SOME_EXPIRE} (2 h left)"),
+        (
+            0,
+            "the copy expired at 2026-12-09 00:00:00Z",
+            "the copy of at least one file expired at 2026-12-09 00:00:00Z",
+        ),
     ],
 )
-def test_the_copy_of_a_file_expires(past: int | None, words: str) -> None:
+def test_the_copies_of_files_expire(past: int | None, copy: str, copies: str) -> None:
     now = None if past is None else END + timedelta(hours=past)
-    assert expiry(Recovery.of_sums([row()]), now) == f"the copy {words}"
-    assert expiry(Recovery.of_sums([row(number=2)]), now) == f"the first copy needed for a restore {words}"
+    assert expiry(Recovery.of_sums([row()]), now) == copy
+    assert expiry(Recovery.of_sums([row(number=2)]), now) == copies
     assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
 
 

@@ -367,7 +367,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     assert row.one("th").full_text == "critical dropped"
     assert told == {
         "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "open for": "1 d 2 h",
-        "cause": "not known", "recoverable": "9 of 10, the first copy needed for a restore expires in 2 d",
+        "cause": "not known", "recoverable": "9 of 10, at least one for 2 d",
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
     assert [code.text for code in typed.all("code")] == [

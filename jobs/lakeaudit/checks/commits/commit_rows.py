@@ -78,7 +78,7 @@ def in_words(operation: str, loss: Loss) -> str:
         f"removed {number(loss.undone, 'file')}, which the table still lists" if loss.undone else "",
         "changed the table's metadata" if loss.of_table else "",
     ]
-    return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, actions))
+    return f"the lost content{f' ({operation})' if operation else ''} " + "; ".join(filter(None, actions))
 
 
 def _doubtful_commit(one: JudgedSuspect) -> Finding:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from lakeaudit import __version__
+from lakeaudit.advice.next_steps import with_names
 from lakeaudit.explain.formats.listing import (
     ACCEPTED,
     JUDGED,
@@ -47,7 +48,11 @@ def write(rows: Iterable[Row], out: TextIO, listing: Listing) -> int:
 def _run(listing: Listing) -> dict[str, Any]:
     """Return the run without its results."""
     run = listing.run
-    driver = {"name": "lakeaudit", "version": __version__, "rules": [_rule(kind) for kind in KINDS.values()]}
+    driver = {
+        "name": "lakeaudit",
+        "version": __version__,
+        "rules": [_rule(kind, listing.lake_file) for kind in KINDS.values()],
+    }
     invocation = {
         "executionSuccessful": run["status"] != "failed",
         "startTimeUtc": run["started_at"],
@@ -62,11 +67,12 @@ def _run(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _rule(kind: Kind) -> dict[str, Any]:
+def _rule(kind: Kind, lake_file: str) -> dict[str, Any]:
+    do = with_names(kind.do, lake_file)
     return {
         "id": kind.name,
         "shortDescription": {"text": _message(kind.words)},
-        "help": {"text": _message(kind.do), "markdown": kind.do},
+        "help": {"text": _message(do), "markdown": do},
         "defaultConfiguration": {"level": LEVELS[kind.severity]},
         "properties": {"tags": [kind.axis], "severity": kind.severity},
     }
