@@ -553,8 +553,11 @@ def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str,
     place = f"dags/{RECONCILE}/dagRuns/{quote(asking)}"
 
     def waiting() -> Any:
+        """Return the question once the task has paused: an answer before that, within a second, fails it."""
         details = request(service, f"{place}/hitlDetails")["hitl_details"]
-        return details[0] if details else None
+        tasks = request(service, f"{place}/taskInstances")["task_instances"]
+        states = {row["task_id"]: row["state"] for row in tasks}
+        return details[0] if details and states["approve"] in ("deferred", "awaiting_input") else None
 
     question = until(waiting)
     assert question["subject"].startswith("Repair the lake demo: ")
