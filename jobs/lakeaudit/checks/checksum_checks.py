@@ -17,7 +17,7 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
-_NOT_COMPARED = "the number of files in the checksum file of the table could not be checked"
+_NOT_COMPARED = "the checksum file says how many files the table has, and this number could not be checked"
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:

@@ -159,7 +159,8 @@ class Recovery:
         least = "at least " if self.plannable.get("unknown") else ""
         repaired = self.by_default + (self.needs_allow if restore else 0)
         how = "With" if restore else "Without"
-        return f"{how} --allow restore this plan repairs {least}{count(repaired)} of {number(self.losses, 'file')}."
+        of = number(self.losses, "file")
+        return f"{how} --allow restore, the plan below repairs {least}{count(repaired)} of {of}."
 
     def _which(self, some: int) -> str:
         return "" if some in (self.losses, self.restorable) else f"{count(some)} of these "

@@ -115,7 +115,7 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
         (
             "  first answer: Did somebody remove it on purpose? If so, leave out --allow restore. "
-            "Without --allow restore this plan repairs 0 of 1 file."
+            "Without --allow restore, the plan below repairs 0 of 1 file."
         ),
         f"  {PLAN_LABEL}: {PLAN}",
         "",

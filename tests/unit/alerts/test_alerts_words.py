@@ -109,7 +109,7 @@ SAID = [
     ),
     (
         LOST,
-        "If so, leave out --allow restore. Without --allow restore this plan repairs 0 of 12 files.\n  plan",
+        "If so, leave out --allow restore. Without --allow restore, the plan below repairs 0 of 12 files.\n  plan",
     ),
     (
         replace(LOST, by_cause={"deleted, by arn:aws:sts::1:assumed-role/nightly-etl/spark": 9}),

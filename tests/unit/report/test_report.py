@@ -167,6 +167,11 @@ def test_what_is_spelled_out_is_set_apart() -> None:
     assert [node.text for node in key.all("span", cls="u")] == [r"\u202e"]
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "hostile"])
+def test_no_space_of_the_page_itself_is_spelled_out(name: str) -> None:
+    assert r"\x20" not in tree(name).text
+
+
 def test_right_to_left_parts_of_a_key_stay_in_their_place() -> None:
     key = next(node for node in tree("hostile").all("code", cls="k") if "/123/" in node.text)
     assert [node.text for node in key.all("bdi")][-3:] == [

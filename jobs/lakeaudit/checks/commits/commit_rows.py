@@ -71,14 +71,19 @@ def in_words(operation: str, loss: Loss) -> str:
     """Describe the actions that only the lost version records."""
     rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
     sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
+    them = "it" if loss.undone == 1 else "them"
     actions = [
         f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, and no version of the table lists them{sample}"
         if loss.files
         else "",
-        f"removed {number(loss.undone, 'file')}, which the table still lists" if loss.undone else "",
+        f"removed {number(loss.undone, 'file')} from the table, which still lists {them}"
+        if loss.undone
+        else "",
         "changed the table's metadata" if loss.of_table else "",
     ]
-    return f"the lost content{f' ({operation})' if operation else ''} " + "; ".join(filter(None, actions))
+    return f"the lost version of the commit{f' ({operation})' if operation else ''} " + "; ".join(
+        filter(None, actions)
+    )
 
 
 def _doubtful_commit(one: JudgedSuspect) -> Finding:
