@@ -316,7 +316,7 @@ _ALL = (
     ),
     Kind(
         "half_moved", "duplicate", "warning",
-        "two folders of one table contain the same files, as after a rename that stopped half way",
+        "two folders of one table contain the same files, as after a rename that stopped halfway",
         "Compare both folders. Then finish the move or undo it: choose the folder that you keep, copy the missing "
         "files into it, and remove the other folder.",
     ),

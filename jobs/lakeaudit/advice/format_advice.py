@@ -19,7 +19,7 @@ NAMES = {
 
 DO: Mapping[str, Mapping[str, str]] = {
     "dropped": {
-        PLAIN: "If the explanation names another file with the same content, a rename stopped half way: move that "
+        PLAIN: "If the explanation names another file with the same content, a rename stopped halfway: move that "
         "file back, or finish the rename. Do not restore the file next to that copy. Otherwise restore the "
         "file while an older version of it exists (`recoverable_until`), or write the rows again from their "
         "source. If the file was removed on purpose, accept the discrepancy (`lakeaudit ack`).",

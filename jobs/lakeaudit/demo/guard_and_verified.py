@@ -70,5 +70,5 @@ def verified_lines(lake: Lake) -> Iterator[str]:
         rows = results.verified(run["run_id"])
         whole = [row for row in rows if row["verified_through"] and not row["blocked_by"]]
         back = any(row["movement"] == "back" for row in rows)
-        when = f"After {name}{' reopened discrepancies' if back else ''}"
+        when = f"After {name}{', which reopened discrepancies' if back else ''}"
         yield f"{when}, all commits of {count(len(whole))} of {number(len(rows), 'table')} were verified."

@@ -241,7 +241,7 @@ FOLDERS = ordered(
     ("by_chance", "!names_unrepeated !files_several", CONSISTENT),
     ("delivered_again", "!names_unrepeated folders_dated", CONSISTENT),
     ("half_moved", "", "half_moved",
-     "both folders contain files with the same names, sizes and contents, as after a rename that stopped half way"),
+     "another folder contains files with the same names, sizes and contents, as after a rename that stopped halfway"),
     last="folders_unclassified",
 )  # fmt: skip
 

@@ -71,12 +71,12 @@ def in_words(operation: str, loss: Loss) -> str:
     """Describe the actions that only the lost version records."""
     rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
     sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
-    them = "it" if loss.undone == 1 else "them"
+    undone = number(loss.undone, "file")
     actions = [
         f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, and no version of the table lists them{sample}"
         if loss.files
         else "",
-        f"removed {number(loss.undone, 'file')} from the table, which still lists {them}"
+        f"removed {undone} from the table; because this removal is lost, the table still lists the {undone}"
         if loss.undone
         else "",
         "changed the table's metadata" if loss.of_table else "",
