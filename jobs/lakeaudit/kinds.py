@@ -150,7 +150,7 @@ _ALL = (
     ),
     Kind(
         "archived", "content", "error",
-        "the file is in a storage class that must be restored before reading",
+        "the file is in an archive storage class: it must be restored before it can be read",
         "Restore the object from the archive (`aws s3api restore-object`). Then correct the lifecycle rule that "
         "archives live files.",
     ),
@@ -330,8 +330,8 @@ _ALL = (
         "stale_visible", "leftover", "error",
         "programs that list the folder read the file as data, but no manifest lists it",
         "Compare the files with the newest manifests. Move files that do not belong to the table out of the "
-        "folder, or into a subfolder whose name begins with `_`. Then find the job that removed or wrote the files "
-        "and did not clean up.",
+        "folder, or into a subfolder whose name begins with `_`. Then find the job that left the files "
+        "there: it recorded their removal and did not delete them, or it wrote them and did not record them.",
     ),
     Kind(
         "uncommitted", "leftover", "warning",

@@ -17,7 +17,9 @@ from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
-_NOT_COMPARED = "the number of files in the checksum file of the log could not be checked"
+_NOT_COMPARED = (
+    "the checksum file of the log states how many files the table has; this number could not be checked"
+)
 
 
 def judge_checksums(given: CheckInput) -> CheckResult:
@@ -33,7 +35,7 @@ def judge_checksums(given: CheckInput) -> CheckResult:
         (_findings(evidence, judged),),
         tallies=tallies_of(coverage.count_others(evidence.con, judged, "0")),
         remarks={
-            (fact.table.name, AXIS): f"{_NOT_COMPARED}, because not all files of the table are known: {why}"
+            (fact.table.name, AXIS): f"{_NOT_COMPARED}, because {why}"
             for fact, state, listed in known
             if (why := _gap(fact, state, listed))
         },

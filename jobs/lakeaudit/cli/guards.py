@@ -121,7 +121,7 @@ def verified(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Require that all commits up to this time (UTC) are verified, such as 2026-11-21T08:00:00Z.",
+            help="Require that all commits up to this time (UTC), such as 2026-11-21T08:00:00Z, are verified.",
         ),
     ] = None,
     within: Annotated[

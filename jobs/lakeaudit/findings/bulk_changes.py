@@ -19,7 +19,7 @@ PAD = 64
 """Client-side encryption makes an object larger by at most this number of bytes: padding, a tag, a nonce."""
 
 ALIKE = {
-    "archived": "are in a storage class that must be restored before reading: one cause, most likely a lifecycle rule",
+    "archived": "are in an archive storage class and must be restored first: one cause, most likely a lifecycle rule",
     "hidden": "have no entry in the metadata store: one cause, most likely a store that was cleared, or never filled",
 }
 """Kinds for which all files of a table or partition are one bulk change, with their explanation."""

@@ -90,7 +90,7 @@ CONTENT = ordered(
     ("archived_history", "archived history", "archived:info",
      "only an older version of the table lists this file; its storage class must be restored before reading"),
     ("archived", "archived", "archived",
-     "the object is in a storage class that must be restored before reading"),
+     "the object is in an archive storage class: it must be restored before it can be read"),
     ("history_present", "history", CONSISTENT),
     ("same_content", "content_same class_told", CONSISTENT),
     ("same_untold", "content_same", UNDECIDED),

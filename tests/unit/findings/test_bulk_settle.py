@@ -166,7 +166,7 @@ def test_archived_files_are_reported_by_partition_unless_the_whole_table_is_arch
         "day=0",
         1000,
     )
-    assert first["explanation"].startswith("200 files of the partition are in a storage class")
+    assert first["explanation"].startswith("200 files of the partition are in an archive storage class")
     ids = {row["discrepancy_id"]: row["subject"] for row in rows if row["subject_type"] == "partition"}
     spoken = members(con, before, after)
     assert spoken is not None
