@@ -242,3 +242,25 @@ def test_a_finding_about_a_log_is_counted_beside_the_files(
     rows = [row | {"table_name": "t"} for row in found]
     tables = coverage_view.judged([pagedata.covered("t", findings=counted)])
     assert coverage_view.metadata_findings(pagedata.totals(rows), tables) == more
+
+
+@pytest.mark.parametrize(
+    ("rows", "description"),
+    [
+        ([FINE], "fully judged"),
+        ([PART], "partly judged"),
+        ([BLIND], "nothing could be judged"),
+        ([pagedata.covered("t", "metastore", files=3), OFF], "judged without a manifest"),
+    ],
+)
+def test_a_table_without_a_manifest_is_neither_fully_nor_partly_judged(
+    rows: list[Any], description: str
+) -> None:
+    (table,) = coverage_view.judged(rows)
+    assert table.description == description
+
+
+def test_a_reason_is_shortened_only_directly_after_itself() -> None:
+    reasons = {"content": "a", "metastore": "a", "leftover": "b", "duplicate": "a", "commit": "a"}
+    (table,) = coverage_view.judged([pagedata.off("t", axis, why) for axis, why in reasons.items()])
+    assert table.repeated == {"metastore", "commit"}
