@@ -317,8 +317,22 @@ class Lake(Block):
 
     def owner_of(self, name: str) -> str | None:
         """Return the owner of a table, which may be discovered; None: it has no owner."""
-        own = next((table.owner for table in self.tables if table.name == name), None)
-        return own or _owner(name, self.owners)
+        return self.owners_of([name])[name]
+
+    def owners_of(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the owner of each table. Which of several discoveries found a table is not known here.
+
+        The empty name stands for what belongs to no table; only a pattern gives it an owner.
+        """
+        named = {table.name: table.owner for table in self.tables}
+        finders = {each.owner for each in self.discoveries} | {
+            each.owner for each in self.catalog_discoveries
+        }
+        finder = finders.pop() if len(finders) == 1 else None
+        return {
+            name: named[name] if name in named else (name and finder) or _owner(name, self.owners)
+            for name in names
+        }
 
     def found_table(self, name: str, location: Location, by: Discovery, format_: str = "delta") -> Table:
         """Return a table that a discovery has found."""

@@ -130,6 +130,19 @@ def test_owners_of_patterns_and_of_discovered_tables(tmp_path: Path, place: Loca
     }  # fmt: skip
 
 
+def test_the_only_discovery_owns_what_it_found(tmp_path: Path, place: Location) -> None:
+    """Pages and messages agree; what belongs to no table is not the discovery's."""
+    found = {"discover": {"from": "inventory", "under": ["s3://lake/"], "owner": "platform"}}
+    reports = [{"kind": "s3_inventory", "location": "s3://inv/"}]
+    owner_list = [{"match": "raw.*", "owner": "ingest"}]
+    file = lake_file(tmp_path, place, tables=[*TABLES, found], inventories=reports, owners=owner_list)
+    lake = load_lake(file, {})
+    assert owners(lake, ["sales.orders", "raw.new", "new"]) == {
+        "sales.orders": "sales", "raw.new": "platform", "new": "platform"
+    }  # fmt: skip
+    assert [lake.owner_of(name) for name in ("new", "")] == ["platform", None]
+
+
 # --- the grid --------------------------------------------------------------------------------------------------------
 
 

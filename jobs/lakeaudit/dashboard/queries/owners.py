@@ -1,10 +1,9 @@
 """Selects the tables of one owner, and sums them up."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from lakeaudit.config import Lake, glob_to_regex
+from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.lake import Health
 from lakeaudit.formatting import visible
 from lakeaudit.results.summaries.open_by_day import OpenByDay
@@ -14,18 +13,7 @@ NO_OWNER = "(no owner)"
 
 def owners(lake: Lake, tables: Iterable[str]) -> Mapping[str, str]:
     """Return the owner of each table by the lake file, `NO_OWNER` for a table without one."""
-    named = {table.name: table.owner for table in lake.tables}
-    return {name: _owner(lake, named, name) or NO_OWNER for name in tables}
-
-
-def _owner(lake: Lake, named: Mapping[str, str | None], name: str) -> str | None:
-    """Return the owner of a table: its own, or for a discovered one the only discovery's, or a pattern's."""
-    if name in named:
-        return named[name]
-    found = {each.owner for each in lake.discoveries} | {each.owner for each in lake.catalog_discoveries}
-    if len(found) == 1 and None not in found:
-        return found.pop()
-    return next((by.owner for by in lake.owners if re.fullmatch(glob_to_regex(by.match), name)), None)
+    return {name: owner or NO_OWNER for name, owner in lake.owners_of(tables).items()}
 
 
 def owner_text(owners: Mapping[str, str], table: str) -> str:
