@@ -88,7 +88,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _confirmation(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
     yield from _receivers(lake, clients, env)
-    yield from _events(lake, clients)
+    yield from _events(lake, clients, now)
     if lake.fail_on:
         yield Check("Airflow", "ok", rule_of(lake.fail_on))
 
@@ -135,9 +135,15 @@ def _spark() -> Iterator[Check]:
         )
 
 
-def _events(lake: Lake, clients: Clients) -> Iterator[Check]:
-    """Check the queue of `follow`, and with an object in each bucket that events arrive in it."""
+def _events(lake: Lake, clients: Clients, now: datetime) -> Iterator[Check]:
+    """Check the queue of `follow`, and with an object in each bucket that events arrive in it; or its journal."""
     if lake.follow is None:
+        return
+    if lake.follow.journal is not None:
+        kind = EVENTS["s3_journal"]
+        source = kind.model(kind=kind.name, location=lake.follow.journal)
+        yield _attempt(f"journal {lake.follow.journal.uri}", partial(kind.probe, source, clients, now))
+    if lake.follow.queue is None:
         return
     queue = _attempt(f"queue {lake.follow.queue.name}", partial(canary.probe_queue, lake.follow, clients))
     yield queue

@@ -9,14 +9,15 @@ from datetime import datetime, timedelta
 from threading import Event
 
 from lakeaudit.commands.alert import send
-from lakeaudit.commands.follow_tables import TablesReader
+from lakeaudit.commands.follow_tables import TablesReader, state_folder
 from lakeaudit.commands.status import CommandResult
-from lakeaudit.config import Lake
+from lakeaudit.config import Follow, Lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.errors import AuditError, BadInput, Busy
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.follow.journal import JournalQueue
 from lakeaudit.follow.known_tables import KnownTables
-from lakeaudit.follow.loop import Follower
+from lakeaudit.follow.loop import Follower, Queue
 from lakeaudit.follow.publish import Publisher
 from lakeaudit.follow.queue import EventQueue
 from lakeaudit.formatting import number, number_of, visible
@@ -60,15 +61,17 @@ def run(
     progress: Progress,
     stop: Event | None = None,
 ) -> CommandResult:
-    """Follow the queue of a lake until a signal, or as long as requested.
+    """Follow the queue or the journal of a lake until a signal, or as long as requested.
 
     Raises:
-        BadInput: the lake file names no queue.
-        CannotAudit: the queue does not exist or refuses access, or no table was discovered.
+        BadInput: the lake file names no queue and no journal.
+        CannotAudit: the queue or the journal does not exist or refuses access, or no table was discovered.
         CannotPublish: the index cannot be written.
     """
     if lake.follow is None:
-        raise BadInput("follow", "the lake file names no queue", "add the key `follow` (docs/follow.md)")
+        raise BadInput(
+            "follow", "the lake file names no queue and no journal", "add the key `follow` (docs/follow.md)"
+        )
     clients, engine = clients_of(lake), InProcessEngine()
 
     def context() -> Context:
@@ -76,7 +79,7 @@ def run(
         return Context(engine, clients, now, now, live=True, rate=lake.settings.confirm.rate)
 
     tables = TablesReader(lake, clients, engine, context)
-    with EventQueue.open(lake.follow, clients) as queue, _signals(stop or Event()) as stopped:
+    with _queue(lake, lake.follow, clients, context) as queue, _signals(stop or Event()) as stopped:
         with progress.stage("read the tables") as log:
             known = tables.known_tables()
             log.note(tables=len(known.watched), files=known.needed.index.about.files)
@@ -88,6 +91,14 @@ def run(
     return session.result(stopped=stopped.is_set())
 
 
+def _queue(
+    lake: Lake, follow: Follow, clients: Clients, context: Callable[[], Context]
+) -> EventQueue | JournalQueue:
+    if follow.journal is not None:
+        return JournalQueue(follow.journal, state_folder(lake), context)
+    return EventQueue.open(follow, clients)
+
+
 @dataclass
 class _Session:
     """One run of the process."""
@@ -97,7 +108,7 @@ class _Session:
     clients: Clients
     clock: Callable[[], datetime]
     follower: Follower
-    queue: EventQueue
+    queue: Queue
     tables: TablesReader
     missing: int = 0
     failures: int = 0
@@ -171,7 +182,7 @@ class _Session:
 
     def _count_missing(self, log: StageLog) -> None:
         try:
-            missing = self.queue.state().missing
+            missing = self.queue.missing()
         except AuditError:
             return
         if missing:

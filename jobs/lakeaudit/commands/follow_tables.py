@@ -44,7 +44,7 @@ class TablesReader:
         lake, clients = as_stored(lake, self.clients)
         unseen = unwatched(lake)
         watched = frozenset(table.name for table in lake.tables) - unseen.keys()
-        folder = _state_folder(lake)
+        folder = state_folder(lake)
         followed = lake.model_copy(update={"tables": tuple(t for t in lake.tables if t.name in watched)})
         with spark_engine(lake) as builder:
             context = replace(self.context(), clients=clients)
@@ -72,8 +72,8 @@ class TablesReader:
         return found.lake, found.gaps
 
 
-def _state_folder(lake: Lake) -> Path:
-    """Return the folder of the index."""
+def state_folder(lake: Lake) -> Path:
+    """Return the folder of the index, and of the position in a journal."""
     if lake.follow is not None and lake.follow.state is not None:
         return Path(lake.follow.state)
     return cache_dir(os.environ) / "follow" / digest(lake.name, lake.results.uri)

@@ -81,6 +81,10 @@ def run(request: Request, env: Mapping[str, str], out: TextIO, err: TextIO) -> C
 
 def _commands(setup: EventSetup | None, lake: Lake | None, out: TextIO) -> CommandResult:
     """Print the commands of the set-up of events."""
+    if lake is not None and lake.follow is not None and lake.follow.journal is not None:
+        raise BadInput(
+            "--format commands", "a journal needs no queue", "see docs/follow-setup.md, The journal"
+        )
     if setup is None or lake is None:
         raise BadInput("--format commands", "only `follow` needs commands", "add `--for follow`")
     print(event_setup.commands(setup), file=out)

@@ -1,15 +1,16 @@
-"""The block `follow` of the lake file: the queue of events, and how it is reached."""
+"""The block `follow` of the lake file: the queue of events, and how it is reached, or the journal instead of it."""
 
 import re
 from datetime import timedelta
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from lakeaudit.config.field_types import (
     Duration,
     Endpoint,
+    Place,
     Region,
     RoleArn,
     Text,
@@ -88,7 +89,7 @@ def _folder(text: str) -> str:
 
 
 AnyQueue = Annotated[
-    Queue,
+    Queue | None,
     text_validator(parse_queue, "not a queue of SQS", QUEUE_HINT, ready=Queue, quiet=True),
     text_schema(QUEUE),
 ]
@@ -100,9 +101,14 @@ Folder = Annotated[
 
 
 class Follow(Block):
-    """The queue that receives the events of the lake's buckets; missing options come from the lake's `s3`."""
+    """The queue that receives the events of the lake's buckets, or S3 Metadata's journal table, which has them later.
 
-    queue: AnyQueue
+    Missing options of the queue come from the lake's `s3`.
+    """
+
+    queue: AnyQueue = None
+    journal: Place | None = None
+    """The journal table, or the folder of its exports."""
     region: Region | None = None
     endpoint: Endpoint | None = None
     role_arn: RoleArn | None = None
@@ -114,8 +120,19 @@ class Follow(Block):
     state: Folder | None = None
     """The local folder of the index; None: one in lakeaudit's cache."""
 
+    @model_validator(mode="after")
+    def _names_one_source(self) -> Self:
+        if (self.queue is None) == (self.journal is None):
+            what = (
+                "names neither a queue nor a journal" if self.queue is None else "names a queue and a journal"
+            )
+            raise refuse(what, "write queue: ARN, or journal: s3://BUCKET/TABLE")
+        return self
+
     def beside(self, s3: S3Options) -> "Follow":
         """Return the block with the region and endpoint of the queue, and the account of `s3`."""
+        if self.queue is None:
+            return self
         shared = None if is_of_aws(s3.endpoint) else s3.endpoint
         return self.model_copy(
             update={

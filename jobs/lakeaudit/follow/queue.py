@@ -129,6 +129,10 @@ class EventQueue:
         attributes = self._queue.attributes()
         return QueueState(attributes, self._missing.observe(attributes.messages))
 
+    def missing(self) -> int:
+        """Return how many messages left the queue since the last call without being received, at least."""
+        return self.state().missing
+
     def collect(self, window: timedelta, idle: timedelta = timedelta(seconds=LONGEST_POLL)) -> Batch:
         """Return the messages that arrive in a window, which begins with the first of them.
 

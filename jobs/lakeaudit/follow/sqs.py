@@ -112,6 +112,7 @@ def open_queue(follow: Follow, clients: Clients) -> SqsQueue:
     """
     at = Endpoint(follow.endpoint, follow.region, role_arn=follow.role_arn, external_id=follow.external_id)
     queue = follow.queue
+    assert queue is not None  # noqa: S101 - callers with a journal do not come here
     try:
         client = clients.sqs(at)
         url = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.advice.command_lines import option
-from lakeaudit.config import Follow, Lake
+from lakeaudit.config import Lake, Queue
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import shell_word, visible
 from lakeaudit.grants import SetupStep, literal, partition_of
@@ -51,24 +51,24 @@ class EventSetup:
         places: one folder of each bucket, see `event_places`.
     """
 
-    follow: Follow
+    queue: Queue
     region: str
     accounts: tuple[str, ...]
     places: tuple[Location, ...]
 
     @property
     def arn(self) -> str:
-        return self.follow.queue.arn(self.region)
+        return self.queue.arn(self.region)
 
     @property
     def dead_letters(self) -> str:
         """The name of the dead-letter queue, which is FIFO if the queue is."""
-        name = self.follow.queue.name
-        return f"{name.removesuffix('.fifo')[:70]}-dead{'.fifo' if self.follow.queue.is_fifo else ''}"
+        name = self.queue.name
+        return f"{name.removesuffix('.fifo')[:70]}-dead{'.fifo' if self.queue.is_fifo else ''}"
 
 
-def event_setup(lake: Lake, clients: Clients) -> EventSetup:
-    """Return the set-up of a lake.
+def event_setup(lake: Lake, clients: Clients) -> EventSetup | None:
+    """Return the set-up of a lake; None: it follows a journal, which needs no queue.
 
     Raises:
         BadInput: the lake file has no `follow`, no region of the queue, or no table in S3.
@@ -80,7 +80,10 @@ def event_setup(lake: Lake, clients: Clients) -> EventSetup:
             "the lake file has no key `follow`",
             "add follow: {queue: ARN}; the ARN may be of a new queue",
         )
-    region = follow.region or follow.queue.region
+    queue = follow.queue
+    if queue is None:
+        return None
+    region = follow.region or queue.region
     if region is None:
         raise BadInput("follow.queue", "its URL names no region", "add `follow.region`")
     if not (places := event_places(lake)):
@@ -88,22 +91,20 @@ def event_setup(lake: Lake, clients: Clients) -> EventSetup:
             "follow", "the lake file names no bucket of S3 with tables", "S3 alone sends these events"
         )
     roles = [clients.endpoint(*place).role_arn for place in places]
-    accounts = sorted({role.split(":")[4] if role else follow.queue.account for role in roles})
-    return EventSetup(follow, region, tuple(accounts), places)
+    accounts = sorted({role.split(":")[4] if role else queue.account for role in roles})
+    return EventSetup(queue, region, tuple(accounts), places)
 
 
 def queue_policy(setup: EventSetup) -> dict[str, Any]:
     """Return the policy of the queue: S3 may send for these buckets, and EventBridge by its rule."""
     partition = partition_of(setup.region)
     buckets = [f"arn:{partition}:s3:::{literal(place.bucket)}" for place in setup.places]
-    rules = [f"arn:{partition}:events:{setup.region}:{setup.follow.queue.account}:rule/{RULE}*"]
+    rules = [f"arn:{partition}:events:{setup.region}:{setup.queue.account}:rule/{RULE}*"]
     return {
         "Version": "2012-10-17",
         "Statement": [
             _may_send("S3MaySend", "s3.amazonaws.com", setup, buckets, setup.accounts),
-            _may_send(
-                "EventBridgeMaySend", "events.amazonaws.com", setup, rules, [setup.follow.queue.account]
-            ),
+            _may_send("EventBridgeMaySend", "events.amazonaws.com", setup, rules, [setup.queue.account]),
         ],
     }
 
@@ -138,13 +139,13 @@ def queue_attributes(setup: EventSetup) -> dict[str, str]:
 
 
 def _common(setup: EventSetup) -> dict[str, str]:
-    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if setup.follow.queue.is_fifo else {}
+    fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if setup.queue.is_fifo else {}
     return {"MessageRetentionPeriod": str(_RETENTION), "SqsManagedSseEnabled": "true", **fifo}
 
 
 def notifications(setup: EventSetup, place: Location) -> dict[str, Any]:
     """Return the notifications of a bucket that are added to its present ones."""
-    if setup.follow.queue.is_fifo:  # S3 itself sends to none
+    if setup.queue.is_fifo:  # S3 itself sends to none
         return {"EventBridgeConfiguration": {}}
     configuration: dict[str, Any] = {"Id": ID, "QueueArn": setup.arn, "Events": [*EVENTS]}
     if _PLAIN.fullmatch(place.prefix):
@@ -201,7 +202,7 @@ def commands(setup: EventSetup) -> str:
         _create(setup, setup.dead_letters, _common(setup)),
         "",
         "# The queue, which S3 and EventBridge may send to. An existing queue with other properties is not changed.",
-        _create(setup, setup.follow.queue.name, queue_attributes(setup)),
+        _create(setup, setup.queue.name, queue_attributes(setup)),
     ]
     for step in notification_steps(setup, '"$merge"'):
         lines += ["", f"# {step.what[0].upper()}{step.what[1:]}.", step.command]
@@ -216,10 +217,10 @@ def _create(setup: EventSetup, name: str, attributes: Mapping[str, str]) -> str:
 def _eventbridge(setup: EventSetup) -> Iterator[str]:
     """Yield the commands of EventBridge, as comments unless S3 cannot send to the queue itself."""
     region = f"--region {shell_word(setup.region)}"
-    group = {"SqsParameters": {"MessageGroupId": "events"}} if setup.follow.queue.is_fifo else {}
+    group = {"SqsParameters": {"MessageGroupId": "events"}} if setup.queue.is_fifo else {}
     rule = {"Name": RULE, "EventPattern": json.dumps(event_pattern(setup))}
     targets = {"Rule": RULE, "Targets": [{"Id": ID, "Arn": setup.arn, **group}]}
-    mark = "" if setup.follow.queue.is_fifo else "# "
+    mark = "" if setup.queue.is_fifo else "# "
     yield "# By EventBridge: a rule that sends the events to the queue. For a bucket whose notifications overlap, also"
     yield '# put {"EventBridgeConfiguration": {}} in place of the content of BUCKET.added.json above.'
     yield f"{mark}aws events put-rule {region} --cli-input-json {shell_word(json.dumps(rule))}"
@@ -229,10 +230,10 @@ def _eventbridge(setup: EventSetup) -> Iterator[str]:
 def stack_resources(setup: EventSetup) -> dict[str, Any]:
     """Return the resources of a CloudFormation stack: the two queues, the policy, and the rule of EventBridge."""
     common = {"MessageRetentionPeriod": _RETENTION, "SqsManagedSseEnabled": True}
-    fifo = {"FifoQueue": True, "ContentBasedDeduplication": True} if setup.follow.queue.is_fifo else {}
+    fifo = {"FifoQueue": True, "ContentBasedDeduplication": True} if setup.queue.is_fifo else {}
     dead = {"QueueName": setup.dead_letters, **common, **fifo}
     queue = {
-        "QueueName": setup.follow.queue.name,
+        "QueueName": setup.queue.name,
         **common,
         **fifo,
         "VisibilityTimeout": _VISIBILITY,
@@ -244,7 +245,7 @@ def stack_resources(setup: EventSetup) -> dict[str, Any]:
     }
     policy = {"Queues": [{"Ref": "Events"}], "PolicyDocument": queue_policy(setup)}
     target = {"Id": ID, "Arn": {"Fn::GetAtt": ["Events", "Arn"]}}
-    target |= {"SqsParameters": {"MessageGroupId": "events"}} if setup.follow.queue.is_fifo else {}
+    target |= {"SqsParameters": {"MessageGroupId": "events"}} if setup.queue.is_fifo else {}
     rule = {"Name": RULE, "EventPattern": event_pattern(setup), "Targets": [target]}
     return {
         "DeadLetters": {"Type": "AWS::SQS::Queue", "Properties": dead},

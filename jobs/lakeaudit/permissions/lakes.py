@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lakeaudit.config import CatalogSource, Lake, SnsAlert
 from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE, catalog_kinds, roots
+from lakeaudit.evidence.storage.s3_metadata.permissions import table_grants
 from lakeaudit.evidence.table_grants import on_tables
 from lakeaudit.grants import (
     DELETE,
@@ -81,6 +82,10 @@ def follow_grants(lake: Lake) -> Iterator[Grant]:
     """Yield the grants of `follow` and of doctor's canaries, and those of `audit`: it reads the newest states, too."""
     yield from audit_grants(lake)
     if lake.follow is None:
+        return
+    if lake.follow.journal is not None:
+        yield from table_grants(lake.follow.journal)
+    if lake.follow.queue is None:
         return
     queue, region = lake.follow.queue, lake.follow.region
     resource = literal(queue.arn(region)) if region else arn("sqs", None, None, queue.name, queue.account)

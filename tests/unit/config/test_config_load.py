@@ -63,7 +63,7 @@ BAD = [
     ("airflow: {fail_on: []}", 4, "airflow.fail_on: "),
     ("airflow: {fail_on: [never, failed]}", 4, "airflow.fail_on: never and another condition"),
     ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, buckets, ceiling, dashboard_url"),
-    ("follow: {}", 4, "follow.queue: is missing"),
+    ("follow: {}", 4, "names neither a queue nor a journal"),
     (
         "follow: {queue: lake-events}",
         4,

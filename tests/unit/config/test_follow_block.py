@@ -6,6 +6,7 @@ import pytest
 
 from lakeaudit.config import Follow, load_lake
 from lakeaudit.config.follow import Queue, parse_queue
+from lakeaudit.errors import LakeFileError
 
 ARN = "arn:aws:sqs:eu-west-1:123456789012:lake"
 
@@ -108,3 +109,13 @@ def test_the_role_comes_from_s3_and_defaults_hold(tmp_path: Path) -> None:
     )
     assert (block_of_lake.role_arn, block_of_lake.external_id) == ("arn:aws:iam::1:role/a", "x")
     assert (block_of_lake.window.total_seconds(), block_of_lake.state) == (5, None)
+
+
+def test_a_journal_needs_no_options_of_a_queue(tmp_path: Path) -> None:
+    block_of_lake = follow(tmp_path, "{journal: 's3://meta/journal'}", "{region: eu-west-1}")
+    assert (block_of_lake.queue, block_of_lake.region) == (None, None)
+
+
+def test_a_queue_and_a_journal_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(LakeFileError, match="names a queue and a journal"):
+        follow(tmp_path, f"{{journal: 's3://meta/journal', queue: '{ARN}'}}")

@@ -130,7 +130,7 @@ def test_owners_of_patterns_and_of_discovered_tables(tmp_path: Path, place: Loca
     }  # fmt: skip
 
 
-def test_the_only_discovery_owns_what_it_found(tmp_path: Path, place: Location) -> None:
+def test_the_only_discovery_owns_its_tables(tmp_path: Path, place: Location) -> None:
     """Pages and messages agree; what belongs to no table is not the discovery's."""
     found = {"discover": {"from": "inventory", "under": ["s3://lake/"], "owner": "platform"}}
     reports = [{"kind": "s3_inventory", "location": "s3://inv/"}]

@@ -78,6 +78,20 @@ def test_the_policy_of_the_role(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "--format commands" in err
 
 
+JOURNAL = "follow: {journal: 's3://b_meta/journal'}\n"
+
+
+def test_the_policy_of_a_role_that_reads_a_journal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"version: 1\nlake: shop\nresults: s3://r/x\n{JOURNAL}{tables('s3://lake/wh/orders')}"
+    code, out, _ = printed(tmp_path, capsys, text)
+    statements = {each["Sid"]: each for each in json.loads(out)["Statement"]}
+    assert code == 0
+    assert "arn:aws:s3:::b_meta/journal/*" in statements["ReadS3Metadata"]["Resource"]
+    assert not {"FollowQueue", "WriteCanary"} & statements.keys()
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
@@ -88,6 +102,7 @@ def test_the_policy_of_the_role(tmp_path: Path, capsys: pytest.CaptureFixture[st
             "its URL names no region",
         ),
         ("", ["--format", "commands"], "only `follow` needs commands"),
+        (JOURNAL, ["--for", "follow", "--format", "commands"], "a journal needs no queue"),
     ],
 )
 def test_lake_files_without_a_set_up(

@@ -8,6 +8,7 @@ Guide, "S3 Metadata journal tables schema").
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -20,12 +21,13 @@ from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
 from lakeaudit.evidence.events.event_files import EventFile, Window, blocks, events_of, grouped
 from lakeaudit.evidence.events.journal import S3Journal
-from lakeaudit.evidence.files import File, copied, folders
+from lakeaudit.evidence.files import File, copied, folders, list_files
 from lakeaudit.evidence.manifest.iceberg.current.discover import FOLDER
 from lakeaudit.evidence.manifest.iceberg.state.metadata import NAME as NAME_OF_METADATA
 from lakeaudit.evidence.protocol import (
     Batches,
     Context,
+    Engine,
     Events,
     Part,
     Probed,
@@ -42,11 +44,23 @@ from lakeaudit.schemas import REQUEST, plain_time
 
 NAME = re.compile(r"\.(parquet|jsonl|json)(\.gz)?\Z")
 NEEDED = ("bucket", "key", "record_type", "record_timestamp")
+WANTED = (
+    *NEEDED,
+    "version_id",
+    "is_delete_marker",
+    "requester",
+    "request_id",
+    "sequence_number",
+    "size",
+    "e_tag",
+)
+"""The columns that `follow` reads."""
 ALSO = ("version_id", "is_delete_marker", "is_multipart", "requester", "request_id")
 LIFECYCLE = ("s3.amazonaws.com", "lifecycle.s3.amazonaws.com")
 """The names of S3 itself in the journal, for actions of lifecycle rules."""
 MULTIPART = "CREATE in parts"
 SAMPLE = 200
+GONE = "does not exist any more"
 
 
 def read(source: S3Journal, ctx: Context, source_id: str) -> Events:
@@ -113,33 +127,62 @@ def _read(
             yield "notes", note_row(source_id, file.place.uri, reason, count=1)
 
 
+@dataclass(frozen=True)
+class JournalState:
+    """The data files of a journal's newest state, and its time; of exports, when the newest was written."""
+
+    files: Sequence[File]
+    at: datetime
+
+
+def newest_files(clients: Clients, location: Location, now: datetime, engine: Engine) -> JournalState:
+    """Return the files of the newest state of a table, or of a folder of exports.
+
+    Raises:
+        SourceError: the table cannot be read.
+    """
+    if _is_table(clients, location):
+        state = find_state(clients, location, now)
+        at = state.snapshot.at
+        return JournalState(
+            [File(each.place, each.size, at) for each in data_files(clients, state, engine)], at
+        )
+    files = [file for file in list_files(clients, location) if NAME.search(file.name)]
+    return JournalState(files, max((file.modified_at for file in files), default=now))
+
+
 def _tables(clients: Clients, file: File) -> Iterator[pa.Table]:
-    """Yield the needed columns of a file in batches.
+    """Yield the needed columns of a file in batches."""
+    yield from tables_of(clients, file, (*NEEDED, *ALSO))
+
+
+def tables_of(clients: Clients, file: File, wanted: Sequence[str] = WANTED) -> Iterator[pa.Table]:
+    """Yield these columns of a file in batches.
 
     Raises:
         SourceError: it cannot be read to its end.
         ValueError: it is invalid, or lacks a needed column.
     """
     if not file.name.endswith(".parquet"):
-        yield from _of_lines(clients, file)
+        yield from _of_lines(clients, file, wanted)
         return
     with copied(clients, file.place) as copy:
         if copy is None:
-            raise SourceError(file.place.uri, "does not exist any more", "")
+            raise SourceError(file.place.uri, GONE, "")
         parquet = pq.ParquetFile(copy)
-        names = [name for name in (*NEEDED, *ALSO) if name in parquet.schema_arrow.names]
+        names = [name for name in wanted if name in parquet.schema_arrow.names]
         _require(names)
         for batch in parquet.iter_batches(duck.BATCH_ROWS, columns=names):
             batch.validate(full=True)  # text that is not UTF-8 would fail wherever it is used
             yield pa.Table.from_batches([batch])
 
 
-def _of_lines(clients: Clients, file: File) -> Iterator[pa.Table]:
+def _of_lines(clients: Clients, file: File, wanted: Sequence[str]) -> Iterator[pa.Table]:
     for content in blocks(clients, file):
         rows = [_row(line) for line in content.text.split("\n") if line.strip()]
         if rows:
             _require({name for row in rows for name in row})
-            columns = {name: [_text(row.get(name)) for row in rows] for name in (*NEEDED, *ALSO)}
+            columns = {name: [_text(row.get(name)) for row in rows] for name in wanted}
             yield pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
         if content.lacks:
             raise SourceError(file.place.uri, content.lacks, "")

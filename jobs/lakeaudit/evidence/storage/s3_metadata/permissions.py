@@ -16,8 +16,12 @@ CONFIGURATION = {
 
 
 def permissions(source: StorageSource | EventsSource, lake: Lake) -> Iterator[Grant]:  # noqa: ARG001 - the signature of all kinds
-    """See `kind.Kind`. A metadata.json names files in the folder that contains its own folder."""
-    place = source.location
+    """See `kind.Kind`."""
+    yield from table_grants(source.location)
+
+
+def table_grants(place: Location) -> Iterator[Grant]:
+    """Yield the grants to read a table. A metadata.json names files in the folder that contains its own folder."""
     if place.key.endswith(".metadata.json"):
         place = Location(place.bucket, "/".join(place.key.split("/")[:-2]))
     yield from read_below("ReadS3Metadata", (place,))
