@@ -65,11 +65,11 @@ def test_a_kind_that_is_registered_late_is_read_and_its_mistakes_have_lines(tmp_
     with registered(LATE):
         (table,) = load_lake(right, {}).tables
         assert isinstance(table.manifests[0], Late)
-        assert "late" in str(lake_schema())
+        assert "'late'" in str(lake_schema())
         wrong = problems(lake_file(tmp_path, "{kind: late, location: /lists, complet: true}"))
         assert wrong == [":8: tables[0].manifests[0].complet: unknown key (did you mean complete?)"]
         assert "is missing" in problems(lake_file(tmp_path, "{kind: late}"))[0]
-    assert "late" not in str(lake_schema())
+    assert "'late'" not in str(lake_schema())
 
 
 def test_its_tables_are_discovered() -> None:
