@@ -215,8 +215,7 @@ def _not_whole(table: coverage_view.Judged) -> Text:
 
 def extent(cell: coverage_view.Cell) -> str:
     """Return how much of an axis was judged, with the unit of a percentage."""
-    judged = "commits judged" if cell.axis == "commit" else "files judged"
-    return f"{cell.percent} of {judged}" if cell.percent else cell.extent
+    return f"{cell.percent} of {cell.noun}s judged" if cell.percent else cell.extent
 
 
 def with_axes(judged: str, axes: Sequence[str]) -> str:

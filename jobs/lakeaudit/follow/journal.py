@@ -59,6 +59,7 @@ class JournalQueue:
         self._waiting: list[tuple[File, datetime]] = []
         self._readings: dict[str, _Reading] = {}
         self._newest: datetime | None = None
+        self._identity = ""
         self._read = 0
         self._polled_at = float("-inf")
 
@@ -115,10 +116,13 @@ class JournalQueue:
         """Find the data files of the newest state that were not decided."""
         context = self._context()
         try:
-            state = newest_files(context.clients, self._place, context.now, context.engine)
+            state = newest_files(context.clients, self._place, context.now, context.engine, self._identity)
         except SourceError as error:  # S3 may be replacing its metadata
             raise CannotAudit(error.where, error.what, error.hint, retryable=True) from error
         self._polled_at = self._seconds()
+        if state is None:
+            return
+        self._identity = state.identity
         names = {file.place.uri for file in state.files}
         if self._position.since is None:
             self._position = _Position(self._place.uri, frozenset(names), state.at)

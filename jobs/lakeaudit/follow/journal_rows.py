@@ -1,7 +1,7 @@
 """Turn the rows of S3 Metadata's journal into events of objects."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -21,9 +21,11 @@ from lakeaudit.follow.event_fields import (
     required_text,
     sequencer_of,
     size_of,
+    time_of,
 )
 from lakeaudit.follow.events import Change, ObjectEvent, ParsedMessage
 from lakeaudit.runtime.connections.aws import Clients
+from lakeaudit.schemas import plain_time
 
 ROWS = 5_000
 """Rows of one message."""
@@ -96,10 +98,5 @@ def _change(row: dict[str, Any]) -> Change:
 def _time(value: object) -> datetime | None:
     """Return a time in UTC without a zone, from a column of Parquet or from text of an export."""
     if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value.removesuffix(" UTC"))
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
-    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return time_of(value.removesuffix(" UTC"))
+    return plain_time(value) if isinstance(value, datetime) else None

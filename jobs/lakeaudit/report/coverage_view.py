@@ -107,13 +107,17 @@ class Cell:
         """Return how much of the axis was judged: a share, or why there is none."""
         if self.own_findings:
             return f"{formatting.number(self.own_findings, 'finding')} from the table's own metadata"
-        noun = "commit" if self.axis == "commit" else "file"
         if self.state == "part" and self.is_outdated:
-            return f"0 of {formatting.number(self.old_enough, noun)} judged by recent evidence"
+            return f"0 of {formatting.number(self.old_enough, self.noun)} judged by recent evidence"
         known = NOTHING_JUDGED
         if self.state == "part" and self.share is not None:
-            known = f"{formatting.number(self.judged_files, noun)} judged, an unknown number not judged"
+            known = f"{formatting.number(self.judged_files, self.noun)} judged, an unknown number not judged"
         return self.percent or _WITHOUT_SHARE.get(self.state, known)
+
+    @property
+    def noun(self) -> str:
+        """Return what the cell counts: files, or commits."""
+        return "commit" if self.axis == "commit" else "file"
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,14 @@ class Judged:
     @property
     def description(self) -> str:
         """Return how much of the table was judged; without a manifest it is never judged fully."""
-        content = self.cells.get("content")
-        bare = self.standing == "part" and content is not None and content.state == "off"
+        bare = self.standing == "part" and not self.has_manifest
         return WITHOUT_MANIFEST if bare else STANDINGS[self.standing]
+
+    @property
+    def has_manifest(self) -> bool:
+        """Return whether a manifest lists the files; without one the content is always judged in part."""
+        content = self.cells.get("content")
+        return content is None or content.state != "off"
 
     @property
     def repeated(self) -> frozenset[str]:

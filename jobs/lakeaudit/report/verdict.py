@@ -130,7 +130,8 @@ def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Col
     """
     audited = [table.name for table in tables]
     narrowed = any(
-        table.standing == "part" and _is_requested_scope(run, table) and _lists(table) for table in tables
+        table.standing == "part" and _is_requested_scope(run, table) and table.has_manifest
+        for table in tables
     )
     if not audited or (not narrowed and set(known) <= set(audited)):
         return ""
@@ -139,12 +140,6 @@ def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Col
     findings = ", ".join(_of_kind(line) for line in lines) or f"nothing of severity {LOWEST} or higher"
     part = "a part of " if narrowed else ""
     return f"This audit checked {part}{of} ({_names(audited)}) and reported {findings} there"
-
-
-def _lists(table: Judged) -> bool:
-    """Return whether a manifest lists the files of the table; without one its content is always judged in part."""
-    content = table.cells.get("content")
-    return content is None or content.state != "off"
 
 
 def _young(tables: Sequence[Judged]) -> Iterable[str]:
@@ -254,7 +249,7 @@ def _partly_judged(part: Sequence[str], of: int) -> str:
 
 def _is_gap(run: Row, table: Judged) -> bool:
     """Return whether the run should have judged more of a table; without a manifest it judges all that it can."""
-    return not (_is_decided(table) and (run["status"] == "complete" or not _lists(table)))
+    return not (_is_decided(table) and (run["status"] == "complete" or not table.has_manifest))
 
 
 def _is_requested_scope(run: Row, table: Judged) -> bool:

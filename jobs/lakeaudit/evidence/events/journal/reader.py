@@ -129,24 +129,28 @@ def _read(
 
 @dataclass(frozen=True)
 class JournalState:
-    """The data files of a journal's newest state, and its time; of exports, when the newest was written."""
+    """The data files of a journal's newest state, its time, and its name; exports have the time of the newest file."""
 
     files: Sequence[File]
     at: datetime
+    identity: str = ""
 
 
-def newest_files(clients: Clients, location: Location, now: datetime, engine: Engine) -> JournalState:
-    """Return the files of the newest state of a table, or of a folder of exports.
+def newest_files(
+    clients: Clients, location: Location, now: datetime, engine: Engine, known: str = ""
+) -> JournalState | None:
+    """Return the files of the newest state of a table, or of a folder of exports; None: its identity is `known`.
 
     Raises:
         SourceError: the table cannot be read.
     """
     if _is_table(clients, location):
         state = find_state(clients, location, now)
+        if state.identity == known:
+            return None
         at = state.snapshot.at
-        return JournalState(
-            [File(each.place, each.size, at) for each in data_files(clients, state, engine)], at
-        )
+        listed = [File(each.place, each.size, at) for each in data_files(clients, state, engine)]
+        return JournalState(listed, at, state.identity)
     files = [file for file in list_files(clients, location) if NAME.search(file.name)]
     return JournalState(files, max((file.modified_at for file in files), default=now))
 
