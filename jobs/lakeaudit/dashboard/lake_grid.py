@@ -88,10 +88,10 @@ def _row(
         "owner": owner_text(owners, health.table),
         "judged": _judged(health),
         "verified": health.watermark["verified_through"] if health.watermark else None,
-        "why not all": visible(health.reason),
         "evidence up to": last_audit.judged.evidence_up_to
         if last_audit and last_audit.judged.evidence_up_to != normal
         else None,
+        "why not all": visible(health.reason),
     }
 
 
@@ -149,7 +149,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
                                                 help="the time of the oldest storage snapshot that the audit used"),
         "verified": column.DatetimeColumn("verified", width=104, format="distance", timezone="UTC",
                                           help="the time up to which all commits are verified; empty: no commit is"),
-        "why not all": column.TextColumn("why not all", width=150),
+        "why not all": column.TextColumn("why not all", width=250),
     }  # fmt: skip
 
 

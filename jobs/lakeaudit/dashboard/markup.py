@@ -160,7 +160,7 @@ def _tick(run: Row, lake: Mapping[str, str], alarm: str) -> str:
 
 def days(trend: OpenByDay, tables: Sequence[str]) -> str:
     """Return a line for each table, without its name: areas in the colour of the worst severity of their days."""
-    label = "The worst severity of each table by day; the grid next to it has the numbers"
+    label = "The worst severity of each table by day; the grid above it has the numbers"
     heads = "".join(
         f'<span style="grid-area: 1 / {at + 1} / 2 / span 5">{_day_label(trend.days[at])}</span>'
         for at in range(1, len(trend.days) - 3, 7)

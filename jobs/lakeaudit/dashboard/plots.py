@@ -1,6 +1,9 @@
 """Draws changes by day, and lists the numbers as text for readers who cannot see a canvas."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from math import ceil
 
 import altair as alt
 import pandas as pd
@@ -13,7 +16,9 @@ from lakeaudit.formatting import count
 from lakeaudit.report import palette
 
 DAYS_NAMED = 10
-_HEIGHT = 220
+_HEIGHT = 260
+_DATES = 5
+"""Most dates on an axis."""
 _WITHOUT_SIGN = "format(abs(datum.value), ',d')"
 """Numbers below the axis are numbers of resolved discrepancies."""
 _WIDE = 400
@@ -46,13 +51,19 @@ def trend(days: Sequence[Day], period: Period, of: str) -> None:
 def _charts(days: Sequence[Day], period: Period) -> None:
     """Draw two charts over time: opened (up) and resolved (down) by day, and open at the end of each day."""
     changes = [row for day in days for row in _changes(day)]
-    ends = [{"day": day.day.isoformat(), "open": day.open} for day in days]
+    after = replace(days[-1], day=days[-1].day + timedelta(days=1))
+    ends = [{"day": day.day.isoformat(), "open": day.open} for day in (*days, after)]
     span = (period.last - period.first).days + 1
     ends_of_period = [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (period.begin, period.end)]
     x = alt.X(
         "day:T",
         scale=alt.Scale(type="utc", nice=False, domain=ends_of_period),
-        axis=alt.Axis(title="day (UTC)", labelOverlap=True, format="%Y-%m-%d", tickCount=5),
+        axis=alt.Axis(
+            title="day (UTC)",
+            labelOverlap=True,
+            format="%Y-%m-%d",
+            tickCount=alt.TimeIntervalStep(interval="day", step=ceil(span / _DATES)),
+        ),
     )
     bars = alt.Chart(pd.DataFrame(changes), height=_HEIGHT).mark_bar(size=min(max(_WIDE / span, 2), 18)).encode(
         x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="resolved, opened", labelExpr=_WITHOUT_SIGN, tickCount=5,
@@ -73,7 +84,8 @@ def _charts(days: Sequence[Day], period: Period) -> None:
 
 def _changes(day: Day) -> Iterator[dict[str, object]]:
     on, opened = day.day.isoformat(), day.opened + day.reopened
+    middle = f"{on}T12:00:00Z"
     if opened:
-        yield {"day": on, "on": on, "what": "opened", "drawn": opened, "number": opened}
+        yield {"day": middle, "on": on, "what": "opened", "drawn": opened, "number": opened}
     if day.resolved:
-        yield {"day": on, "on": on, "what": "resolved", "drawn": -day.resolved, "number": day.resolved}
+        yield {"day": middle, "on": on, "what": "resolved", "drawn": -day.resolved, "number": day.resolved}

@@ -28,7 +28,6 @@ Row = Mapping[str, Any]
 OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 """The outcomes of a file on an axis, in the order of the bars from left to right; they add up to `files`."""
 
-OPEN = OPEN_OUTCOMES
 OF_METADATA = (LOST_LOG, TABLE_MISSING)
 """Kinds of the axis `content` about a table's log or metadata."""
 
@@ -146,6 +145,11 @@ class Judged:
         """Return whether a manifest lists the files; without one the content is always judged in part."""
         content = self.cells.get("content")
         return content is None or content.state != "off"
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether no file or commit of the table is undecided."""
+        return not any(cell.counts[outcome] for cell in self.cells.values() for outcome in OPEN_OUTCOMES)
 
     @property
     def repeated(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from lakeaudit.formatting import ACCEPTED, PENDING, count, first_names, number, 
 from lakeaudit.judged import NOTHING, PART
 from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import COVERAGE_LOST, rank
-from lakeaudit.report.coverage_view import OPEN, Judged
+from lakeaudit.report.coverage_view import Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 from lakeaudit.results.recovery import Recovery, sentence
 from lakeaudit.results.watermark import fell_behind
@@ -249,17 +249,12 @@ def _partly_judged(part: Sequence[str], of: int) -> str:
 
 def _is_gap(run: Row, table: Judged) -> bool:
     """Return whether the run should have judged more of a table; without a manifest it judges all that it can."""
-    return not (_is_decided(table) and (run["status"] == "complete" or not table.has_manifest))
+    return not (table.is_decided and (run["status"] == "complete" or not table.has_manifest))
 
 
 def _is_requested_scope(run: Row, table: Judged) -> bool:
     """Return whether the run was started for a part of the table: it is complete, and leaves nothing undecided."""
-    return run["status"] == "complete" and _is_decided(table)
-
-
-def _is_decided(table: Judged) -> bool:
-    """Return whether no file or commit of the table is undecided."""
-    return not any(cell.counts[outcome] for cell in table.cells.values() for outcome in OPEN)
+    return run["status"] == "complete" and table.is_decided
 
 
 def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:

@@ -79,6 +79,11 @@ WHOLE = [covered()]
 NOTHING = [covered(consistent=0, undecided=10, status="partial", decided_share=None, reason="a gap")]
 PART = [covered(consistent=7, undecided=3, status="partial", decided_share=0.7)]
 OFF = [covered(consistent=None, files=None, status="off", decided_share=None)]
+BARE = [*OFF, covered(axis="metastore")]
+BARE_IN_PART = [
+    *OFF,
+    covered(axis="metastore", consistent=7, undecided=3, status="partial", decided_share=0.7, reason="a gap"),
+]
 CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "orders/b"))
 
 
@@ -88,6 +93,8 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
         ([run()], WHOLE, [], "fine", ""),
         ([run()], NOTHING, [], "unjudged", "nothing could be judged"),
         ([run()], OFF, [], "unjudged", "nothing could be judged"),
+        ([run()], BARE, [], "fine", ""),
+        ([run()], BARE_IN_PART, [], "unjudged", "partly judged: a gap: metadata store 70.0 %"),
         ([run()], [], [], "unjudged", "nothing could be judged: no published run checked it"),
         (
             [run()],

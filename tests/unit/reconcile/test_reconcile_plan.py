@@ -250,6 +250,15 @@ def test_what_a_program_leaves_to_a_person(
     assert (why or "") in step.evidence.get("why", "").replace("it is not an object", "no object")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_advice_for_a_person_names_the_lake_file_and_the_table(kind: str, tmp_path: Path) -> None:
+    made = replace(planner(tmp_path), lake_file="/etc/my lake.yaml")
+    advice = made.step(row(kind=kind, table_name="others")).evidence["do"]
+    assert "LAKE_FILE" not in advice
+    assert "--table TABLE" not in advice
+    assert ("lakeaudit doctor '/etc/my lake.yaml'" in advice) is ("lakeaudit doctor" in advice)
+
+
 COMMITS = tuple(f"{version:020}.json" for version in (2, 3, 4))
 INSTANTS = tuple(f"2026110{day}000000000.commit" for day in (1, 2))
 STATES = (*INSTANTS, *COMMITS, "00007-x.metadata.json")

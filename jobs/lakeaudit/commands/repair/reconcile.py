@@ -93,6 +93,7 @@ def plan(
         losing=lost_states(results),
         lost_files=files_of_lost_states(results),
         lost_content=lost_content(results),
+        lake_file=whole_path(lake_file),
     )
     place = to or _plan_in_results(lake.results, plan_id)
     clients = planner.reader.clients

@@ -265,11 +265,8 @@ def _before_plan(session: PageSession, scope: Scope, *, restore: bool) -> str:
 
 
 def _tables(session: PageSession, address: widgets.Address, scope: Scope, days: OpenByDay) -> None:
-    left, right = st.columns([7, 3], gap="medium")
-    with left:
-        lake_grid.show(session, address, scope.tables, days, scope.owners)
-    with right:
-        _by_table_and_day(days, [health.table for health in scope.tables])
+    lake_grid.show(session, address, scope.tables, days, scope.owners)
+    _by_table_and_day(days, [health.table for health in scope.tables])
 
 
 def _by_table_and_day(trend: OpenByDay, tables: Sequence[str]) -> None:

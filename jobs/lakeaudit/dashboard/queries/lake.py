@@ -300,11 +300,16 @@ def _doubt(last_audit: LastAudit | None, lake: Lake, now: datetime) -> str:
         return reason or STANDINGS["young"]
     if last_audit.status == "suspect":
         return "the evidence of its last audit is suspect"
-    if last_audit.judged.standing == "part":
+    if last_audit.judged.standing == "part" and not _lacks_only_a_manifest(last_audit.judged):
         return f"{STANDINGS['part']}: {_not_whole(last_audit.judged)}"
     if last_audit.finished_at < now - lake.overdue:
         return f"last audited {duration(now - last_audit.finished_at)} ago"
     return ""
+
+
+def _lacks_only_a_manifest(judged: Judged) -> bool:
+    """Return whether an audit judged all of a table that a table without a manifest allows, as the report does."""
+    return judged.is_decided and not judged.has_manifest
 
 
 def _not_whole(judged: Judged) -> str:

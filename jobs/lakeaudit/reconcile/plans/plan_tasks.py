@@ -10,6 +10,7 @@ from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.advice.next_steps import LAKE_FILE
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import put_bytes, read_bytes, remove_file
@@ -89,7 +90,7 @@ def plan_by_tasks(
         task = replace(
             task, discovered=planner.discovered, losing=planner.losing, lost_files=planner.lost_files
         )
-        task = replace(task, lost_content=planner.lost_content)
+        task = replace(task, lost_content=planner.lost_content, lake_file=planner.lake_file)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
             yield Lines(store.take(_rows(name)), each)
@@ -113,6 +114,7 @@ class _Task:
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
+    lake_file: str = LAKE_FILE
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
@@ -128,6 +130,7 @@ class _Task:
             self.losing,
             self.lost_files,
             self.lost_content,
+            self.lake_file,
         )
         lines = Lines.of(planner.steps_of(shares_in(self.store.take(_share(name)))))
         self.store.put(_rows(name), lines.text)

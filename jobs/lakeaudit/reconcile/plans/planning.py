@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.advice.next_steps import to_do_for
+from lakeaudit.advice.next_steps import LAKE_FILE, to_do_for, with_names
 from lakeaudit.config import Lake, Table
 from lakeaudit.keys import digest, uri_of
 from lakeaudit.reconcile.deletion_guards import DUPLICATES, LEFTOVERS
@@ -57,6 +57,7 @@ class Planner:
             then be all that is left of that state, so no file of the table is hidden, moved or removed.
         lost_files: by table the file names of its lost states, which one discrepancy covers.
         lost_content: lost live files, whose bytes an unused file may contain.
+        lake_file: path that commands in advice name.
     """
 
     lake: Lake
@@ -69,6 +70,7 @@ class Planner:
     losing: Mapping[str, str] = field(default_factory=dict)
     lost_files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     lost_content: LostContent = NOTHING_LOST
+    lake_file: str = LAKE_FILE
 
     def steps(self, results: Results, row_filter: RowFilter) -> Iterator[Step]:
         """Yield a step for every open discrepancy, worst severity first; one batch is in memory at a time.
@@ -213,7 +215,7 @@ class Planner:
         return next((table for table in tables if table.name == row["table_name"]), None)
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
-        do = to_do_for({**row, "recoverable": None})
+        do = with_names(to_do_for({**row, "recoverable": None}), self.lake_file, [row["table_name"]])
         reasons = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": do}
         return self._step(row, NEEDS_PERSON, {}, reasons, "", "", "")
 
