@@ -302,9 +302,18 @@ def _commands(group: Group, lake_file: str) -> Iterator[str]:
             yield f"  {ASK}: {before_plan(group.recovery(), kind, by_cause, group.total)}"
         yield f"  {PLAN_LABEL}: {with_plan_file(command)}"
         return
-    for advice, parts in _by_text(group, lambda part: part.change["advice"]):
+    for _, parts in _by_text(group, _advice_for_any_table):
+        first = parts[0]
         about = f" ({_first_table(parts)})" if len(parts) < len(group.parts) else ""
-        yield f"  do{about}: {advice}"
+        if len({part.change["advice"] for part in parts}) > 1:
+            about = f" (example for {tame_name(first.table or '')})"
+        yield f"  do{about}: {first.change['advice']}"
+
+
+def _advice_for_any_table(part: Part) -> str | None:
+    """Return the advice without the name of the table, so that the same advice for several tables is one text."""
+    advice, named = part.change["advice"], option("--table", part.table or "")
+    return advice.replace(named, "--table TABLE") if advice and part.table else advice
 
 
 def _by_text(group: Group, text_of: Callable[[Part], str | None]) -> list[tuple[str, list[Part]]]:

@@ -58,12 +58,7 @@ def _charts(days: Sequence[Day], period: Period) -> None:
     x = alt.X(
         "day:T",
         scale=alt.Scale(type="utc", nice=False, domain=ends_of_period),
-        axis=alt.Axis(
-            title="day (UTC)",
-            labelOverlap=True,
-            format="%Y-%m-%d",
-            tickCount=alt.TimeIntervalStep(interval="day", step=ceil(span / _DATES)),
-        ),
+        axis=alt.Axis(title="day (UTC)", labelOverlap=True, format="%Y-%m-%d", values=_dates(period, span)),
     )
     bars = alt.Chart(pd.DataFrame(changes), height=_HEIGHT).mark_bar(size=min(max(_WIDE / span, 2), 18)).encode(
         x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="resolved, opened", labelExpr=_WITHOUT_SIGN, tickCount=5,
@@ -80,6 +75,13 @@ def _charts(days: Sequence[Day], period: Period) -> None:
     left, right = st.columns(2)
     left.altair_chart(bars, width="stretch", alt="Opened and resolved by day; the numbers are below")
     right.altair_chart(line, width="stretch", alt="Open at the end of each day; the numbers are below")
+
+
+def _dates(period: Period, days: int) -> list[alt.DateTime]:
+    """Return some days of a period at equal distances."""
+    step = ceil(days / _DATES)
+    shown = (period.first + timedelta(days=at) for at in range(0, days, step))
+    return [alt.DateTime(year=day.year, month=day.month, date=day.day, utc=True) for day in shown]
 
 
 def _changes(day: Day) -> Iterator[dict[str, object]]:

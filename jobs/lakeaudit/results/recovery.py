@@ -293,7 +293,7 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     how = f"recoverable: {_joined(recovery.amount, recovery.source, _until(recovery.until, now))}"
     if recovery.until is not None or not recovery.restorable:
         return how
-    return f"{how} (expiry date not known)"
+    return f"{how} (expiry date not known: restore {'it' if recovery.restorable == 1 else 'them'} soon)"
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:

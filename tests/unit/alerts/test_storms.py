@@ -158,6 +158,8 @@ def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: P
     assert f"since 2026-11-21 12:00:00Z; cause: {cause}" in post["message"]
     assert "owner sales: t0, t1, t2" in post["message"]
     assert "repair:" not in post["message"]
+    assert post["message"].count("  do") == post["message"].count("--live --table") == 1
+    assert "  do (example for t0): Repair the source" in post["message"]
 
 
 def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catcher) -> None:

@@ -207,7 +207,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "dropped",
             "yes",
-            "recoverable: yes, from an older version (expiry date not known)",
+            "recoverable: yes, from an older version (expiry date not known: restore it soon)",
         ),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
@@ -217,7 +217,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "of another version",
             "yes",
-            "recoverable: yes, from an older version (expiry date not known)",
+            "recoverable: yes, from an older version (expiry date not known: restore it soon)",
         ),
         ("of another version", None, ""),
     ],
