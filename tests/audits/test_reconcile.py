@@ -739,6 +739,32 @@ def test_steps_that_the_store_refused_have_nothing_to_undo(shop: Shop, broken: R
     assert keys_of(shop) == before
 
 
+@pytest.mark.parametrize(
+    ("named", "complaint"),
+    [
+        (lambda key: f"s3://{{}}/{key}", ""),
+        (lambda key: key.rpartition("/")[2], ""),
+        (lambda _: "s3://{}/warehouse/orders/", "is not one file"),
+        (lambda _: "nothing-of-this-name", "names no file"),
+    ],
+    ids=["URI", "end of its path", "folder", "unknown"],
+)
+def test_a_plan_for_one_file_has_only_its_steps(
+    broken: RepairPlans,
+    shop: Shop,
+    capsys: pytest.CaptureFixture[str],
+    named: Callable[[str], str],
+    complaint: str,
+) -> None:
+    everything = planned(broken)
+    key = next(key for key, action in everything.items() if action != "needs_person")
+    place = named(key).format(shop.bucket)
+    command = ["reconcile", "plan", str(broken.folder / "lake.yaml"), "-o", str(broken.file)]
+    code = cli.main([*command, "--allow", "restore", "--file", place])
+    assert (code, complaint in capsys.readouterr().err) == (2 if complaint else 0, True)
+    assert planned(broken) == (everything if complaint else {key: everything[key]})
+
+
 # --- plans that lie elsewhere, and approvals --------------------------------------------------------------------
 
 

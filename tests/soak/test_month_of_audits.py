@@ -187,7 +187,7 @@ def month(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> I
 TITLES = {
     2: "CRITICAL: 1 file dropped in ",
     4: "RESOLVED: 1 file dropped in ",
-    5: f"COVERAGE LOST (error) in {len(WEST)} tables of 2 owners (and 1 more): no recent storage source",
+    5: f"COVERAGE LOST (error) in {len(WEST)} tables of 2 owners (and 1 other finding): no recent storage source",
     12: f"CRITICAL: 1 file dropped in {WEST[-1]}",
     13: f"CRITICAL: {len(STORM)} files dropped in {len(STORM)} tables of 4 owners",
     14: f"RESOLVED: {len(STORM) // 2} files dropped in ",

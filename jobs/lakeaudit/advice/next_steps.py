@@ -64,7 +64,8 @@ LEFT_TO_A_PERSON = "The plan leaves files that somebody may have removed or repl
 _NOT_BACK = {
     "dropped": "Write the rows again from their source. Only after that, remove the lost file from the metadata of "
     "the table (its log or its manifests): for Delta and some Iceberg tables, plan this with the command `lakeaudit "
-    "reconcile plan --allow remove_reference`; for other tables, use the API of the table format.",
+    "reconcile plan LAKE_FILE --table TABLE --allow remove_reference`; for other tables, use the API of the table "
+    "format.",
     "dropped_history": "Accept the finding (`lakeaudit ack`).",
     "missing_metadata": "Write the rows of the lost table version again from their source. Repair the "
     "metadata of a table before anything else in it.",
@@ -250,6 +251,7 @@ def repair_command(
     causes: Sequence[str] = (),
     *,
     restore: bool = True,
+    file: str | None = None,
 ) -> str:
     """Return the command that plans repairs for a kind, or prints its files for a person; it changes nothing.
 
@@ -260,11 +262,13 @@ def repair_command(
         answers: number of lost files by whether they are recoverable: yes, no, unknown.
         causes: known causes.
         restore: whether the plan may restore files that somebody perhaps removed on purpose.
+        file: URI of the only file to repair; None: all files.
     """
     if not may_be_repaired(kind, answers):
         return list_command(lake, table, kind)
     meant = restore and may_be_meant(kind, answers, causes)
-    return f"{PLANS}{_about(lake, table, kind)}{_allowances([kind], restore=meant)}"
+    of_file = f" {option('--file', file)}" if file is not None else ""
+    return f"{PLANS}{_about(lake, table, kind)}{of_file}{_allowances([kind], restore=meant)}"
 
 
 def list_command(lake: str, table: str | None, kind: str) -> str:

@@ -12,7 +12,10 @@ from lakeaudit.advice.next_steps import (
     ALLOW,
     BROUGHT_BACK,
     OVER,
+    PLANS,
     THINK_FIRST,
+    apply_command,
+    beside_others,
     ending,
     may_be_repaired,
     repair_command,
@@ -44,8 +47,6 @@ from lakeaudit.results.summaries.change_summary import Change
 if TYPE_CHECKING:
     from lakeaudit.runtime.connections.aws import Endpoint
 
-PLAN_LABEL = "plan the repair (changes nothing; `lakeaudit reconcile apply plan.jsonl` repairs)"
-"""The label before the command that plans a repair."""
 TABLES_NAMED = 3
 """Number of open tables that the end of a message names."""
 MOST_SECTIONS = 12
@@ -54,7 +55,6 @@ MOST_SECTIONS = 12
 ASK = "first answer"
 """The label before the question about the purpose of a removal."""
 
-_LABELS = {"repair": PLAN_LABEL}
 LONGEST_CAUSE = 160
 """Number of characters of a cause in a headline."""
 
@@ -65,9 +65,11 @@ _OF_AUDIT = {
     RECOVERED: "audits work again",
 }
 _DO = {
-    SUSPECT: "find out why the evidence lacks files that storage has: {doctor}",
+    SUSPECT: "find out why the evidence lacks files that storage has: {doctor}. Until then check important tables "
+    "without it: {audit} --live --table TABLE",
     FAILED: "repair the cause, check all sources ({doctor}), and audit again ({audit})",
-    OVERDUE: "check the scheduler and the log of its last run; {audit} audits now",
+    OVERDUE: "if earlier messages name the cause of failed audits, repair it; else check the scheduler and the log of "
+    "its last run; {audit} audits now",
 }
 """Advice about audits that do not work."""
 _ENDS = {
@@ -192,7 +194,8 @@ def text(notice: Notice, wording: Wording) -> str:
         lines += [f"  {line}" for line in _change(change, wording)]
         if change.transition != "resolved":
             lines += [
-                f"  {_LABELS.get(label, label)}: {words}" for label, words in next_steps(change, wording)
+                f"  {plan_label(words) if label == 'repair' else label}: {words}"
+                for label, words in next_steps(change, wording)
             ]
     if page := wording.page(notice):
         lines.append(f"  page: {page}")
@@ -269,7 +272,7 @@ def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:
         command = repair_command(wording.lake_file, change.table, change.kind, answers, change.causes)
         if ALLOW in command:
             yield ASK, before_plan(change.recovery, change.kind, change.by_cause, change.number)
-        yield "repair", with_plan_file(command)
+        yield "repair", with_plan_file(beside_others(command, f"{change.table}.{change.kind}"))
         return
     back = change.back if not wording.redact else None
     is_tame = back is not None and tame(back["subject"]) == back["subject"]
@@ -280,6 +283,13 @@ def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:
         yield "do", do
     if step is not None:
         yield f"recover {'one of them' if change.number > 1 else 'it'}: {step.what}", step.command
+
+
+def plan_label(command: str) -> str:
+    """Return the label before a command that plans a repair; it may also be one that lists files."""
+    if not command.startswith(PLANS):
+        return "list the files"
+    return f"plan the repair (changes nothing; `{apply_command(command)}` repairs)"
 
 
 def do_words(kind: str, recoverable: str | None, change: Change, wording: Wording) -> str:

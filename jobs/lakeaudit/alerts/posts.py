@@ -99,9 +99,7 @@ def _repetition(rows: Sequence[Row], now: LakeNow) -> str:
         return "This is not reported again unless it changes"
     is_reminder = all(row["transition"] == "open" for row in lasting)
     first = "This is a reminder: " if is_reminder else ""
-    return (
-        f"{first}{'it' if first else 'This'} is reported every {duration(repeat)} until nothing of it is open"
-    )
+    return f"{first}{'it' if first else 'This'} is reported every {duration(repeat)} until it is over"
 
 
 def webhook_post(rows: Sequence[Row], now: LakeNow) -> Post:

@@ -11,11 +11,11 @@ from lakeaudit.advice.next_steps import ALLOW, repair_command, with_plan_file
 from lakeaudit.alerts.message_text import (
     ASK,
     MOST_SECTIONS,
-    PLAN_LABEL,
     because,
     before_plan,
     blind_words,
     ending_text,
+    plan_label,
     tame,
     tame_name,
     without_cause,
@@ -206,7 +206,7 @@ def _stake_in_short(group: Group) -> str:
 
 def _more(groups: Sequence[Group], shown: int) -> str:
     rest = sum(group.total for group in groups[shown:] if not group.over)
-    return f" (and {count(rest)} more)" if rest else ""
+    return f" (and {number(rest, 'other finding')})" if rest else ""
 
 
 def sections(groups: Sequence[Group], lake_file: str, address: str | None) -> list[str]:
@@ -225,7 +225,8 @@ def change_text(change: WebhookChange, table: str | None, owner: str | None) -> 
     lines += [f"  owner: {tame_name(owner)}"] if owner else []
     commands = change["commands"]
     named = (
-        ("more", commands["show"]), (ASK, change.get("question")), (PLAN_LABEL, commands["repair"]),
+        ("more", commands["show"]), (ASK, change.get("question")),
+        (plan_label(commands["repair"] or ""), commands["repair"]),
         ("recover", commands["recover"]), ("do", change["advice"]),
     )  # fmt: skip
     return "\n".join([*lines, *(f"  {label}: {words}" for label, words in named if words)])
@@ -300,7 +301,9 @@ def _commands(group: Group, lake_file: str) -> Iterator[str]:
         command = repair_command(lake_file, None, kind, group.recoverable(), causes)
         if ALLOW in command:
             yield f"  {ASK}: {before_plan(group.recovery(), kind, by_cause, group.total)}"
-        yield f"  {PLAN_LABEL}: {with_plan_file(command)}"
+        plan = with_plan_file(command)
+        yield f"  {plan_label(plan)}: {plan}"
+        yield "  This plan covers everything that is open of this kind, also what earlier messages reported"
         return
     for _, parts in _by_text(group, _advice_for_any_table):
         first = parts[0]

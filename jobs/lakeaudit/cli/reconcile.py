@@ -1,6 +1,7 @@
 """Define the commands that repair open discrepancies."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,6 +87,10 @@ def plan(
     ] = False,
     kind: Kinds = None,
     table: Tables = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="URI", help="Select this file; repeatable. Default: all files."),
+    ] = None,
     allow: Allow = None,
     max_share: MaxShare = None,
     status_file: Status = None,
@@ -97,17 +102,19 @@ def plan(
     """
     from lakeaudit.commands.repair import reconcile as command
     from lakeaudit.commands.status import open_status
+    from lakeaudit.explain.subject import find_files
 
     row_filter = selection_of(kind, table, None, None)
     with open_status(status_file, "reconcile plan") as status:
         loaded = load_with_status(lake, status)
+        results = results_of(loaded)
         done = command.plan(
             loaded,
             lake,
-            results_of(loaded),
+            results,
             sys.stdout,
             to=None if in_results else output,
-            row_filter=row_filter,
+            row_filter=replace(row_filter, files=find_files(loaded, results, file or ())),
             allow=allow or (),
             now=now(),
             progress=progress(),

@@ -80,9 +80,9 @@ def _row(
     return {
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
-        "since": ledger.since,  # a phone shows the first columns only
-        "open": _chips(ledger.by_severity("open")),
-        "until": ledger.recovery.until,
+        "open": _chips(ledger.by_severity("open")),  # a phone shows the first columns only
+        "until": ledger.recovery.end,
+        "since": ledger.since,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
         "30 days": [*trend.serious(health.table)] if ledger.number("open") else None,
         "owner": owner_text(owners, health.table),
@@ -132,7 +132,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         ),
         "until": column.DatetimeColumn(
             "until", width=80, format="distance", timezone="UTC",
-            help="when the first lost file is no longer recoverable",
+            help="when the first lost file or overwritten commit expires",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),
         "since": column.DatetimeColumn("since", width=88, format="distance", timezone="UTC"),

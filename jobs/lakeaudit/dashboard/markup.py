@@ -63,6 +63,7 @@ _OWN = """
 .st-key-days [data-testid="stText"] { padding-top: 17px; }
 .days i { align-self: end; height: 100%; }
 .days .error { height: 72%; } .days .warning { height: 48%; } .days .info { height: 26%; }
+.days .carried { opacity: .35; }
 .days .no-audit { background: none; border: 1px solid #8886; height: 60%; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 [data-testid="stText"], [data-testid="stTable"] { font-variant-numeric: tabular-nums; }
@@ -177,15 +178,19 @@ class _Span:
     days: Sequence[date]
     worst: str
     open: int
+    is_audited: bool
 
 
 def _spans(trend: OpenByDay, table: str) -> Iterator[_Span]:
     by, totals = trend.by_severity(table), trend.of_table(table)
-    groups = groupby(range(len(trend.days)), key=lambda at: (_worst(trend, by, at), totals[at]))
-    for (worst, number), places in groups:
+    groups = groupby(
+        range(len(trend.days)),
+        key=lambda at: (_worst(trend, by, at), totals[at], trend.days[at] in trend.audited),
+    )
+    for (worst, number, is_audited), places in groups:
         at = [*places]
         if worst:
-            yield _Span(at[0], [trend.days[each] for each in at], worst, number)
+            yield _Span(at[0], [trend.days[each] for each in at], worst, number, is_audited)
 
 
 def _worst(trend: OpenByDay, by: Mapping[str, Numbers], at: int) -> str:
@@ -199,8 +204,12 @@ _NO_AUDIT = "no-audit"
 def _area(span: _Span, row: int) -> str:
     label = " to ".join(dict.fromkeys((_day_label(span.days[0]), _day_label(span.days[-1]))))
     words = "no audit" if span.worst == _NO_AUDIT else f"{span.worst}, {count(span.open)} open"
+    carried = span.worst != _NO_AUDIT and not span.is_audited
+    look, words = (
+        (f"{span.worst} carried", f"{words} since the last audit") if carried else (span.worst, words)
+    )
     place = f"{row} / {span.at + 1} / {row + 1} / span {len(span.days)}"
-    return f'<i class="{span.worst}" style="grid-area: {place}" title="{label}: {words}"></i>'
+    return f'<i class="{look}" style="grid-area: {place}" title="{label}: {words}"></i>'
 
 
 def _day_label(day: date) -> str:

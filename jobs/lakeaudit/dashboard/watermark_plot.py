@@ -48,7 +48,10 @@ def _chart(moved: Sequence[Moved]) -> alt.LayerChart | alt.FacetChart:
         axis=alt.Axis(title="verified through", tickCount=4, **_labels(commits)),
     )
     line = alt.Chart(rows).mark_line(
-        interpolate="step-after", color=palette.COLOURS["fine"], invalid="break-paths-show-domains"
+        interpolate="step-after",
+        color=palette.COLOURS["fine"],
+        invalid="break-paths-show-domains",
+        point=alt.OverlayMarkDef(filled=True, size=40, color=palette.COLOURS["fine"]),
     )
     marks = alt.Chart(back).mark_point(
         filled=True, size=90, shape="triangle-down", color=palette.COLOURS["critical"]

@@ -125,6 +125,15 @@ def section(words: str) -> None:
     st.header(words, anchor=False)
 
 
+@contextmanager
+def item(details: str) -> Iterator[None]:
+    """Show elements of the block in one line, and details close below them, so that both are seen as one item."""
+    with st.container(gap="xxsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            yield
+        plain(details)
+
+
 def grid(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -161,12 +170,19 @@ def _filled(
     return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
-def used_columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the columns that have a value in at least one of ten rows; a nearly empty column hides the others."""
+def used_columns(rows: Sequence[Mapping[str, object]], rare: Sequence[str] = ()) -> list[str]:
+    """Return the columns that have a value in at least one of ten rows; a nearly empty column hides the others.
+
+    `rare` columns need only one value.
+    """
     filled = {
         name: sum(row[name] not in (None, "", []) for row in rows) for name in (rows[0] if rows else ())
     }
-    return [name for name, number in filled.items() if 0 < number >= len(rows) / FILLED]
+    return [
+        name
+        for name, number in filled.items()
+        if number > 0 and (name in rare or number >= len(rows) / FILLED)
+    ]
 
 
 def facts(named: Mapping[str, object], alt: str) -> None:

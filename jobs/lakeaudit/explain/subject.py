@@ -1,6 +1,7 @@
 """Find the subject of `explain`: a file by URI, key or end of its path, a folder, a discrepancy, or its subject."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeaudit.audit.collapsed_locations import place_in_tables
@@ -40,6 +41,22 @@ def find_subject(lake: Lake, results: Results, text: str, aliases: Aliases = ())
     if place is not None:
         return _place(lake, results, *place_in_tables(lake.tables, *true_place(aliases, *place)))
     return _by_path(lake, results, text)
+
+
+def find_files(lake: Lake, results: Results, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (bucket, key) of the files that some texts name.
+
+    Raises:
+        BadInput: a text names nothing that is known, a folder, or several files.
+        CannotAudit: the results cannot be read.
+    """
+    found = [find_subject(lake, results, text) for text in texts]
+    for text, subject in zip(texts, found, strict=True):
+        if subject.group is not None or subject.key.endswith("/") or not subject.key:
+            raise BadInput(
+                text, "is not one file", "write the URI of a file, or select by --table and --kind"
+            )
+    return [(subject.bucket, subject.key) for subject in found]
 
 
 def _place(lake: Lake, results: Results, bucket: str, key: str) -> Subject:

@@ -225,7 +225,7 @@ def _locked(lease: Location, run_id: str) -> Iterator[Check]:
         raise _busy(lease, Path(lease.spark_path).read_text(encoding="utf-8")) from None
     except (FileExistsError, NotADirectoryError) as error:
         folder = lease.spark_path.rpartition("/")[0]
-        way_out = "move that file away, or let `results` of the lake file name another folder"
+        way_out = "move that file away, and put the folder with the earlier results back"
         raise CannotPublish(folder, "a file is in the place of this folder", way_out) from error
     except OSError as error:
         what = f"cannot be locked ({error.strerror})"

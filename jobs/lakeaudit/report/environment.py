@@ -104,7 +104,8 @@ def environment() -> Environment:
     templates.globals.update(
         at_stake=summary.AT_STAKE, command=next_steps.learn_more, printed_step=next_steps.printed_step
     )
-    templates.globals.update(advice=next_steps.advice, axis_words=axis_words, check_words=check_words)
+    templates.globals.update(advice=next_steps.advice, with_names=next_steps.with_names)
+    templates.globals.update(axis_words=axis_words, check_words=check_words)
     templates.globals.update(
         confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
     )

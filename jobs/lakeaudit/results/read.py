@@ -49,19 +49,24 @@ _GROUP = ("kind", "severity", "table_name", "owner", "partition_path", "recovera
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Limits a list to rows with these values; empty means any. A partition includes all partitions below it."""
+    """Limits a list to rows with these values; empty means any. A partition includes all partitions below it.
+
+    `files` are pairs of bucket and key.
+    """
 
     kinds: Sequence[str] = ()
     tables: Sequence[str] = ()
     severities: Sequence[str] = ()
     partitions: Sequence[str] = ()
+    files: Sequence[tuple[str, str]] = ()
 
     def condition(self) -> Expression:
         """Return the condition for rows of `findings` or `discrepancies`."""
         named = _among(("kind", self.kinds), ("table_name", self.tables), ("severity", self.severities))
         path = pc.field("partition_path")
         below = [(path == each) | pc.starts_with(path, f"{each}/") for each in self.partitions]
-        return named & reduce(or_, below) if below else named
+        files = [(pc.field("bucket") == bucket) & (pc.field("key") == key) for bucket, key in self.files]
+        return reduce(and_, (reduce(or_, some) for some in (below, files) if some), named)
 
 
 ALL = RowFilter()

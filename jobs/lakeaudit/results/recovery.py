@@ -156,11 +156,13 @@ class Recovery:
         """Return how many files a plan repairs, with or without `--allow restore`; empty if both repair the same."""
         if not self.needs_allow and not self.plannable.get("unknown"):
             return ""
-        least = "at least " if self.plannable.get("unknown") else ""
         repaired = self.by_default + (self.needs_allow if restore else 0)
-        how = "With" if restore else "Without"
-        of = number(self.losses, "file")
-        return f"{how} --allow restore, the plan below repairs {least}{count(repaired)} of {of}."
+        how = f"{'With' if restore else 'Without'} --allow restore,"
+        of = number(self.losses, "lost or changed file")
+        if self.plannable.get("unknown") and not repaired:
+            return f"{how} it is not known whether the plan below repairs any of {of}."
+        least = "at least " if self.plannable.get("unknown") else ""
+        return f"{how} the plan below repairs {least}{count(repaired)} of {of}."
 
     def _which(self, some: int) -> str:
         return "" if some in (self.losses, self.restorable) else f"{count(some)} of these "
@@ -169,7 +171,7 @@ class Recovery:
     def without_end(self) -> str:
         """Return why no expiry is known, for a column with the end of the recovery."""
         if not self.losses:
-            return "no lost file"
+            return NO_REPAIR if self.total > self.repairable else "no lost file"
         if self.restorable:
             return "expiry date not known"
         return "not known" if self.answers.get("unknown") else "no"

@@ -19,7 +19,7 @@ import requests
 
 from lakeaudit.alerts.decide import BOOKKEEPING
 from lakeaudit.alerts.dispatch import Round, round_of
-from lakeaudit.alerts.message_text import PLAN_LABEL
+from lakeaudit.alerts.message_text import plan_label
 from lakeaudit.alerts.new_notices import LATE
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
@@ -93,7 +93,9 @@ def json_url(caught: Catcher) -> str:
     return f"json://127.0.0.1:{caught.port}/"
 
 
-PLAN = "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore -o plan.jsonl"
+PLAN = (
+    "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore -o orders.dropped.jsonl"
+)
 
 
 def test_a_message_says_all_that_is_needed_and_comes_once(
@@ -115,9 +117,9 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
         (
             "  first answer: Did somebody remove it on purpose? If so, leave out --allow restore. "
-            "Without --allow restore, the plan below repairs 0 of 1 file."
+            "Without --allow restore, the plan below repairs 0 of 1 lost or changed file."
         ),
-        f"  {PLAN_LABEL}: {PLAN}",
+        f"  {plan_label(PLAN)}: {PLAN}",
         "",
         "Open in the lake and not accepted: 1 critical in 1 table (orders)",
         "List all: lakeaudit discrepancies lake.yaml",
@@ -215,7 +217,8 @@ def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
         [
             SUSPECT,
             "  half is missing",
-            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml",
+            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml. Until then check "
+            "important tables without it: lakeaudit audit lake.yaml --live --table TABLE",
             "",
             "Known from the last audit that worked: no open discrepancy",
             "This is not reported again unless it changes",
@@ -255,8 +258,8 @@ def test_open_discrepancies_are_repeated_if_the_route_has_repeat(
     assert "1 file dropped (critical), still open: the table lists the file" in slack.posts[-1]["message"]
     closing = [post["message"].splitlines()[-2] for post in slack.posts]
     assert closing == [
-        "This is reported every 2 d until nothing of it is open",
-        *["This is a reminder: it is reported every 2 d until nothing of it is open"] * 3,
+        "This is reported every 2 d until it is over",
+        *["This is a reminder: it is reported every 2 d until it is over"] * 3,
     ]
     assert len(ops.posts) == 1
     shutil.rmtree(tmp_path / "results" / "discrepancies")

@@ -93,11 +93,11 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
             "more_partitions": 0,
             "advice": None,
             "question": "Did somebody remove it on purpose? If so, leave out --allow restore. "
-            "Without --allow restore, the plan below repairs 0 of 1 file.",
+            "Without --allow restore, the plan below repairs 0 of 1 lost or changed file.",
             "commands": {
                 "show": "lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
                 "repair": "lakeaudit reconcile plan lake.yaml --table orders --kind dropped --allow restore"
-                " -o plan.jsonl",
+                " -o orders.dropped.jsonl",
                 "recover": None,
             },
         }

@@ -98,18 +98,18 @@ SAID = [
     (replace(LOST, recoverable={}), "recoverable: unknown"),
     (
         LOST,
-        "lakeaudit reconcile plan lake.yaml --table sales.orders --kind dropped --allow restore -o plan.jsonl",
+        "plan lake.yaml --table sales.orders --kind dropped --allow restore -o sales.orders.dropped.jsonl",
     ),
     (replace(LOST, by_cause={"expired by a lifecycle rule": 12}), "--kind dropped"),
     (replace(LOST, recoverable={"no": 12}), "do: Write the rows again from their source"),
     (replace(LOST, kind="content_mismatch", recoverable={"unknown": 12}), "do: "),
     (
         replace(LOST, kind="uncommitted"),
-        "apply plan.jsonl` repairs): lakeaudit reconcile plan lake.yaml --table sales.orders --kind uncommitted -o",
+        "apply sales.orders.uncommitted.jsonl` repairs): lakeaudit reconcile plan lake.yaml --table sales.orders ",
     ),
     (
         LOST,
-        "If so, leave out --allow restore. Without --allow restore, the plan below repairs 0 of 12 files.\n  plan",
+        "Without --allow restore, the plan below repairs 0 of 12 lost or changed files.\n  plan",
     ),
     (
         replace(LOST, by_cause={"deleted, by arn:aws:sts::1:assumed-role/nightly-etl/spark": 9}),

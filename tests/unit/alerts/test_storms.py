@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.alerts.dispatch import round_of
-from lakeaudit.alerts.message_text import PLAN_LABEL
+from lakeaudit.alerts.message_text import plan_label
 from lakeaudit.alerts.notice_rows import AlertContext
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
@@ -81,6 +81,9 @@ class Nights:
         self.done = round_of(context)
 
 
+PLAN = "lakeaudit reconcile plan lake.yaml --kind dropped -o plan.jsonl"
+
+
 def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
     stray = finding("uncommitted", "t6/x", table_name="t6")
@@ -88,7 +91,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
     (post,) = caught.posts
     assert post["title"] == (
         "lakeaudit shop: CRITICAL: 7 files dropped in 7 tables of 2 owners, 350 rows, "
-        "recoverable: 7 of 7, until 2026-11-26 12:00:00Z (and 1 more)"
+        "recoverable: 7 of 7, until 2026-11-26 12:00:00Z (and 1 other finding)"
     )
     sections = post["message"].split("\n\n")
     assert sections[0].splitlines() == [
@@ -101,7 +104,8 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  owner finance: t3, t4",
         "  without owner: t5, t6",
         "  more: lakeaudit discrepancies lake.yaml --kind dropped",
-        f"  {PLAN_LABEL}: lakeaudit reconcile plan lake.yaml --kind dropped -o plan.jsonl",
+        f"  {plan_label(PLAN)}: {PLAN}",
+        "  This plan covers everything that is open of this kind, also what earlier messages reported",
     ]
     assert sections[1].splitlines()[0] == "WARNING: 1 uncommitted file in t6"
     assert sections[2] == "page: https://lake.example/x/?lake=shop"

@@ -332,7 +332,7 @@ def test_a_file(lake: str, published: None) -> None:
             "aws s3api copy-object --bucket lake --key orders/day=1/a.parquet",
             "versionId=v7",
             "opened (dropped): why",
-            f"reconcile plan {lake} --table orders --kind dropped -o plan.jsonl\n",
+            f"plan {lake} --table orders --kind dropped --file s3://lake/orders/day=1/a.parquet -o plan.jsonl\n",
         ):
             assert sentence in told, sentence
         claims = driver.table[0].value
@@ -493,14 +493,19 @@ def test_a_page_does_not_ask_for_files_elsewhere(lake: str, published: None) -> 
 
 def test_the_runs(lake: str, place: Location) -> None:
     later = {name: at + HOUR / 2 for name, at in TIMES.items()}
+    partial = [covered(table, run_id="r0", status="partial") for table in ("orders", "items")]
     publish(
-        place, coverage=[covered()],
-        runs=[run(**TIMES, gates=["suite x"]), run("r2", "failed", **later, error="no <b>evidence</b>")],
+        place, coverage=[covered(), *partial],
+        runs=[
+            run("r0", "partial", **{name: at - HOUR for name, at in TIMES.items()}),
+            run(**TIMES, gates=["suite x"]), run("r2", "failed", **later, error="no <b>evidence</b>"),
+        ],
     )  # fmt: skip
     driver = page(lake, "runs")
     rows = driver.dataframe[0].value
-    assert [*rows["run"]] == ["runs?run=r2", "runs?run=r1"]
-    assert [*rows["state"]] == ["\u25c6 failed: no <b>evidence</b>", "\u2713 complete: suite x"]
+    assert [*rows["run"]] == ["runs?run=r2", "runs?run=r1", "runs?run=r0"]
+    assert [*rows["state"]] == ["\u25c6 failed", "\u2713 complete", "\u25a0 partial"]
+    assert [*rows["why not complete"]] == ["no <b>evidence</b>", "suite x", "2 tables not fully judged"]
     assert ":red-badge[failed] nothing published" in page_text(page(lake, "runs", run="r2"))
     assert "The last audit failed: run r2" in page_text(page(lake, "lake"))
     one = page(lake, "runs", run="r1")

@@ -442,23 +442,27 @@ def test_a_day_has_the_severity_that_was_open_then(place: Location, results: Res
 
 
 @pytest.mark.parametrize(
-    ("numbers", "course"),
+    ("numbers", "without_audit", "course"),
     [
         (
             {("a", "critical"): [0] * 29 + [3], ("b", "error"): [2] * 30},
+            (),
             "5 today, 2 yesterday, 2 a week ago.",
         ),
-        ({("a", "warning"): [1] * 22 + [9] + [1] * 7}, "1 today, 1 yesterday, 9 a week ago."),
-        ({("a", "warning"): [7] * 29 + [0]}, "0 today, 7 yesterday, 7 a week ago."),
-        ({("a", "info"): [7] * 30}, ""),
-        ({("a", "critical"): [0] * 30}, ""),
+        ({("a", "warning"): [1] * 22 + [9] + [1] * 7}, (), "1 today, 1 yesterday, 9 a week ago."),
+        ({("a", "warning"): [7] * 29 + [0]}, (), "0 today, 7 yesterday, 7 a week ago."),
+        ({("a", "warning"): [7] * 30}, (0,), "no audit today, 7 yesterday, 7 a week ago."),
+        ({("a", "warning"): [0] * 29 + [7]}, (1, 7), "7 today, no audit yesterday, no audit a week ago."),
+        ({("a", "info"): [7] * 30}, (), ""),
+        ({("a", "critical"): [0] * 30}, (), ""),
     ],
 )
 def test_the_course_compares_today_with_yesterday_and_a_week_ago(
-    numbers: dict[tuple[str, str], list[int]], course: str
+    numbers: dict[tuple[str, str], list[int]], without_audit: tuple[int, ...], course: str
 ) -> None:
     days = tuple(day(NOON) - timedelta(days=ago) for ago in reversed(range(SPAN)))
-    found = OpenByDay(days, {of: tuple(each) for of, each in numbers.items()}).course
+    audited = frozenset(days) - {days[-1 - ago] for ago in without_audit}
+    found = OpenByDay(days, {of: tuple(each) for of, each in numbers.items()}, audited).course
     assert found == (course and f"Open discrepancies above info: {course}")
 
 

@@ -191,7 +191,7 @@ def test_a_file_that_no_plan_restores(
     ("rows", "words"),
     [
         ([row("phantom", None)], "no lost file"),
-        ([LOST_COMMIT], "no lost file"),
+        ([LOST_COMMIT], "no automatic repair"),
         ([row(recoverable="no")], "no"),
         ([row(recoverable="no"), row(recoverable="unknown")], "not known"),
         ([row(recoverable="no"), row(recoverable_until=None)], "expiry date not known"),

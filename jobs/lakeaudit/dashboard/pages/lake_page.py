@@ -283,7 +283,7 @@ def _by_table_and_day(trend: OpenByDay, tables: Sequence[str]) -> None:
     )
     st.caption(
         f"The worst severity open at the end of each day; taller is worse: {_SEVERITY_SIGNS}; "
-        f"{_not_drawn(len(troubled) - len(shown))}hollow: no audit."
+        f"{_not_drawn(len(troubled) - len(shown))}pale or hollow: no audit."
     )
     _draw_days(trend, shown)
 

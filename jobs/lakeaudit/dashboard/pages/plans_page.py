@@ -105,9 +105,11 @@ def _plan(session: PageSession, one: PlanSteps) -> None:
         outcomes[row["status"]] += row["number"]
     if outcomes:
         widgets.plain(f"{widgets.number(plan['steps'], 'step')}: {steps_in_words(outcomes)}.")
+    approved = f", approved by {plan['approved_by']}" if plan["approved_by"] else ""
+    meaning = f" ({_MEANINGS[plan['status']]})" if plan["status"] in _MEANINGS else ""
     widgets.plain(
-        f"{_state(session, plan).capitalize()}; made {second(plan['created_at'])} "
-        f"by {plan['created_by'] or 'somebody'}, approved by {plan['approved_by'] or 'nobody'}; "
+        f"{_state(session, plan).capitalize()}{meaning}; made {second(plan['created_at'])} "
+        f"by {plan['created_by'] or 'somebody'}{approved}; "
         f"{count(plan['steps'])} steps, {count(plan['for_person'])} for a person."
     )
     if plan["for_person"]:
@@ -122,13 +124,17 @@ def _plan(session: PageSession, one: PlanSteps) -> None:
     columns = ("action", "table", "outcome", "reversible", "steps", "last")
     widgets.grid(columns, rows, alt="Outcome of the plan's steps", numbers=("steps",))
     widgets.section("Steps, failed ones first")
-    with st.container(gap="xxsmall"):
+    with st.container(gap="small"):
         for row in one.steps:
             _step(row)
     if (total := sum(row["number"] for row in one.summed)) > len(one.steps):
         st.caption(f"{count(total - len(one.steps))} more are not shown.")
 
 
+_MEANINGS = {
+    "undone": "its steps were applied, and later reversed by `reconcile undo`",
+    "undoing": "its applied steps are being reversed by `reconcile undo`",
+}
 _NEXT = {
     "planned": ("To apply it", "apply"),
     "applying": ("To continue", "apply"),
@@ -149,14 +155,13 @@ def _sum(row: Row) -> tuple[str, ...]:
 
 
 def _step(row: Row) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with widgets.item(" \u00b7 ".join(filter(None, (second(row["done_at"]), row["error"])))):
         st.markdown(
             f"{_mark(row['status'])} **{widgets.prose(row['action'].replace('_', ' '))}**", width="content"
         )
         name = widgets.literal(visible(uri_of(row["bucket"] or "", row["key"] or "")))
         if row["discrepancy_id"]:
             widgets.link("file", name, id=row["discrepancy_id"])
-        widgets.plain(" \u00b7 ".join(filter(None, (second(row["done_at"]), row["error"]))))
 
 
 def _mark(status: str) -> str:

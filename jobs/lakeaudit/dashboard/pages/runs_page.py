@@ -51,9 +51,9 @@ def show(session: PageSession) -> None:
 
 
 def _list(newest: Runs) -> None:
-    rows = [_line(run, newest.changed.get(run["run_id"])) for run in newest.shown]
+    rows = [_line(run, newest) for run in newest.shown]
     st.dataframe(
-        pd.DataFrame(rows, columns=widgets.used_columns(rows)), hide_index=True,
+        pd.DataFrame(rows, columns=widgets.used_columns(rows, rare=(_WHY_NOT,))), hide_index=True,
         height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch", row_height=_ROW, placeholder=UNKNOWN,
         column_config=_columns(), alt="The newest runs",
     )  # fmt: skip
@@ -78,10 +78,15 @@ def _requested(session: PageSession, address: widgets.Address, newest: list[str]
     return one is not None
 
 
-def _line(run: Row, changed: Changed | None) -> dict[str, object]:
+_WHY_NOT = "why not complete"
+
+
+def _line(run: Row, newest: Runs) -> dict[str, object]:
+    changed = newest.changed.get(run["run_id"])
     return {
         "run": widgets.address_of("runs", run=run["run_id"]),
-        "state": _state(run),
+        "state": f"{palette.STATUS_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
+        _WHY_NOT: visible(_why(run, newest.in_part.get(run["run_id"], 0))),
         "as of": run["as_of"],
         "new": changed and changed.number("opened"),
         "back": changed and changed.number("reopened"),
@@ -90,12 +95,6 @@ def _line(run: Row, changed: Changed | None) -> dict[str, object]:
         "took": _took(run),
         "tables": f"{count(run['tables_audited'])} of {count(run['tables_expected'])}",
     }
-
-
-def _state(run: Row) -> str:
-    """Return the status, and what went wrong: a column of its own would be empty for most runs."""
-    status = f"{palette.STATUS_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip()
-    return ": ".join(filter(None, (status, visible(_why(run)))))
 
 
 def _severities(changed: Changed, *transitions: str) -> str:
@@ -111,10 +110,11 @@ def _took(run: Row) -> str:
     return "not finished"
 
 
-def _why(run: Row) -> str:
+def _why(run: Row, in_part: int) -> str:
     """Return what went wrong in a run; empty if nothing did."""
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
     reasons = [run["error"]] if run["error"] else []
+    reasons += [f"{widgets.number(in_part, 'table')} not fully judged"] if in_part else []
     reasons += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
     reasons += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
     return "; ".join(reasons)
@@ -124,7 +124,7 @@ def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
         "run": column.LinkColumn("run", display_text=r"run=(.*)$", width=190, pinned=True),
-        "state": column.TextColumn("state", width=150),
+        "state": column.TextColumn("state", width=96),
         "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
         "new": column.NumberColumn("new", width=58, format="localized", help="found for the first time"),
         "back": column.NumberColumn(
@@ -134,6 +134,7 @@ def _columns() -> dict[str, Any]:
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),
         "took": column.TextColumn("took", width=66),
         "tables": column.TextColumn("tables", width=104),
+        _WHY_NOT: column.TextColumn(_WHY_NOT, width=330),
     }
 
 

@@ -200,7 +200,7 @@ def _before_plan(pressing: Sequence[Broken], *, restore: bool) -> str:
 _COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Columns for kinds whose discrepancies are one file each, where `files` would repeat the number."""
-_ON_PHONE = ("what", "since", "cause")
+_ON_PHONE = ("what", "recoverable", "since")
 _NUMBERS = ("files", "rows", "bytes", "since")
 
 

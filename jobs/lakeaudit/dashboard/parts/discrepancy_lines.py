@@ -1,4 +1,4 @@
-"""Shows discrepancies, one line and link each."""
+"""Shows discrepancies, two lines and a link each."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,16 @@ from lakeaudit.results.recovery import of_finding
 
 
 def show(rows: Sequence[Row], *, with_table: bool = False) -> None:
-    """Show a line for each discrepancy: its kind, its file as a link, its stake, and its table `with_table`."""
-    with st.container(gap="xxsmall"):
+    """Show two lines for each discrepancy: kind, and file as a link; below them its stake, and table `with_table`."""
+    with st.container(gap="small"):
         for row in rows:
             standing = f" :gray-badge[{row['standing']}]" if row["standing"] in _MARKED else ""
             kind = widgets.prose((row["kind"] or "").replace("_", " "))
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            of_table = [f"of {table_label(row['table_name'])}"] if with_table else []
+            with widgets.item(" · ".join([*of_table, *_about(row)])):
                 st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{standing}", width="content")
                 name = widgets.literal(visible(row["subject"] or ""))
                 widgets.link("file", name, id=row["discrepancy_id"])
-                of_table = [f"of {table_label(row['table_name'])}"] if with_table else []
-                widgets.plain(" · ".join([*of_table, *_about(row)]))
 
 
 _MARKED = ("accepted", "pending", "resolved")

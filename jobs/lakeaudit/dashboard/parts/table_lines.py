@@ -1,4 +1,4 @@
-"""Shows tables with something wrong, one line and link each."""
+"""Shows tables with something wrong, two lines and a link each."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,19 +31,18 @@ def how_many(tables: Sequence[Health], more: str = "") -> str:
 
 
 def show(session: PageSession, tables: Sequence[Health], owners: Mapping[str, str] | None = None) -> None:
-    """Show a line for each table: its level, a link, its worst discrepancies, and its owner, if `owners` names it."""
-    with st.container(gap="xxsmall"):
+    """Show two lines for each table: its level and a link; below, its worst discrepancies, and its owner if named."""
+    with st.container(gap="small"):
         for health in tables:
             owner = owner_text(owners or {}, health.table)
             _line(session, health, owner and f"owner {owner}")
 
 
 def _line(session: PageSession, health: Health, owner: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with widgets.item(" \u00b7 ".join(filter(None, (_summary(session, health), owner)))):
         alone = health.level == "unjudged"  # then only the doubt is shown
         st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
         widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
-        widgets.plain(" \u00b7 ".join(filter(None, (_summary(session, health), owner))))
 
 
 def _summary(session: PageSession, health: Health) -> str:

@@ -19,11 +19,15 @@ RUNS_OF_PERIOD = 1000
 
 @dataclass(frozen=True)
 class Runs:
-    """The newest runs, the known changes of each by run id, and the number of older runs."""
+    """The newest runs, the known changes of each by run id, and the number of older runs.
+
+    `in_part` is by id of a partial run the number of tables that it did not judge fully.
+    """
 
     shown: Sequence[Row]
     rest: int
     changed: Mapping[str, "Changed"] = field(default_factory=dict)
+    in_part: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,16 @@ def newest_runs(results: Results, period: Period | None = None) -> Runs:
     every = [run for run in results.runs() if period is None or period.includes(run["as_of"].date())]
     runs = sorted(every, key=lambda run: (run["started_at"], run["run_id"]), reverse=True)
     shown = runs[: RUNS if period is None else RUNS_OF_PERIOD]
-    return Runs(shown, max(len(runs) - RUNS, 0), _changed(results, shown))
+    return Runs(shown, max(len(runs) - RUNS, 0), _changed(results, shown), _in_part(results, shown))
+
+
+def _in_part(results: Results, runs: Sequence[Row]) -> dict[str, int]:
+    partial = tuple(run["run_id"] for run in runs if run["status"] == "partial")
+    if not partial:
+        return {}
+    sql = f"""SELECT run_id, count(DISTINCT table_name) AS number FROM coverage
+        WHERE run_id IN ({texts(partial)}) AND status = 'partial' GROUP BY 1"""
+    return {row["run_id"]: row["number"] for row in ask(results, sql, "coverage")}
 
 
 def _changed(results: Results, runs: Sequence[Row]) -> dict[str, Changed]:

@@ -47,14 +47,21 @@ class OpenByDay:
 
     @property
     def course(self) -> str:
-        """Return how many discrepancies above info are open today, were yesterday and a week ago; empty: none were."""
+        """Return how many discrepancies above info are open today, were yesterday and a week ago; empty: none were.
+
+        A day without an audit has no number.
+        """
         numbers = self._sum(
             each for (_, severity), each in self.numbers.items() if severity != SEVERITIES[-1]
         )
         if not any(numbers) or len(numbers) <= _WEEK:
             return ""
-        now, yesterday, before = (count(numbers[-1 - days]) for days in (0, 1, _WEEK))
-        return f"Open discrepancies above {SEVERITIES[-1]}: {now} today, {yesterday} yesterday, {before} a week ago."
+        days = {"today": 0, "yesterday": 1, "a week ago": _WEEK}
+        parts = [
+            f"{count(numbers[-1 - ago]) if self.days[-1 - ago] in self.audited else 'no audit'} {name}"
+            for name, ago in days.items()
+        ]
+        return f"Open discrepancies above {SEVERITIES[-1]}: {', '.join(parts)}."
 
     def _sum(self, of: Iterable[Numbers]) -> Numbers:
         return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)
