@@ -745,7 +745,7 @@ def test_steps_that_the_store_refused_have_nothing_to_undo(shop: Shop, broken: R
         (lambda key: f"s3://{{}}/{key}", ""),
         (lambda key: key.rpartition("/")[2], ""),
         (lambda _: "s3://{}/warehouse/orders/", "is not one file"),
-        (lambda _: "nothing-of-this-name", "names no file"),
+        (lambda _: "nothing-of-this-name", "has no open discrepancy"),
     ],
     ids=["URI", "end of its path", "folder", "unknown"],
 )

@@ -44,19 +44,24 @@ def find_subject(lake: Lake, results: Results, text: str, aliases: Aliases = ())
 
 
 def find_files(lake: Lake, results: Results, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (bucket, key) of the files that some texts name.
+    """Return (bucket, key) of the files with open discrepancies that some texts name.
 
     Raises:
-        BadInput: a text names nothing that is known, a folder, or several files.
+        BadInput: a text names nothing that is known, a folder, several files, or a file without open discrepancies.
         CannotAudit: the results cannot be read.
     """
-    found = [find_subject(lake, results, text) for text in texts]
-    for text, subject in zip(texts, found, strict=True):
-        if subject.group is not None or subject.key.endswith("/") or not subject.key:
-            raise BadInput(
-                text, "is not one file", "write the URI of a file, or select by --table and --kind"
-            )
-    return [(subject.bucket, subject.key) for subject in found]
+    return [_broken_file(results, text, find_subject(lake, results, text)) for text in texts]
+
+
+def _broken_file(results: Results, text: str, subject: Subject) -> tuple[str, str]:
+    if subject.group is not None or not subject.key or subject.key.endswith("/"):
+        raise BadInput(text, "is not one file", "write the URI of a file, or select by --table and --kind")
+    rows = results.discrepancies_of_file(subject.bucket, subject.key)
+    if all(row["state"] != "open" for row in rows):
+        raise BadInput(
+            text, "has no open discrepancy", "`lakeaudit discrepancies` lists the files that have one"
+        )
+    return subject.bucket, subject.key
 
 
 def _place(lake: Lake, results: Results, bucket: str, key: str) -> Subject:

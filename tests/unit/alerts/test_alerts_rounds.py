@@ -203,6 +203,9 @@ def test_old_and_unfinished_runs_make_no_notices(tmp_path: Path, place: Location
     assert told().sent == 0
 
 
+UNTIL_THEN = "Until then check important tables without it: lakeaudit audit lake.yaml --live --table TABLE"
+
+
 def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
     tmp_path: Path, place: Location, slack: Catcher
 ) -> None:
@@ -217,8 +220,7 @@ def test_trouble_of_audits_is_reported_once_and_so_is_its_end(
         [
             SUSPECT,
             "  half is missing",
-            "  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml. Until then check "
-            "important tables without it: lakeaudit audit lake.yaml --live --table TABLE",
+            f"  do: find out why the evidence lacks files that storage has: lakeaudit doctor lake.yaml. {UNTIL_THEN}",
             "",
             "Known from the last audit that worked: no open discrepancy",
             "This is not reported again unless it changes",
