@@ -234,7 +234,7 @@ def ending_text(
     if how == "restored" and kind in _BACK and number and number == files:
         return f"resolved: {_BACK[kind][number > 1]}, and all sources agree again"
     if (kind, how) == (COVERAGE_LOST, OVER):
-        return "resolved: audits judge the table again, or the lake file expects the gap"
+        return "resolved: audits judge the table again, unless the lake file was changed to expect the gap"
     return _ENDS.get(how, "resolved").format(stake)
 
 

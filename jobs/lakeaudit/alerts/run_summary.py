@@ -48,7 +48,11 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
         changes=tuple(changes_of(results, run["run_id"])),
         open=open_now(results, now),
         losses={row["table_name"]: row["reason"] for row in lost},
-        behind={row["table_name"]: fell_behind(row) for row in results.verified(run["run_id"])},
+        behind={
+            row["table_name"]: f"{text}; later ones are verified again when this is resolved"
+            for row in results.verified(run["run_id"])
+            if (text := fell_behind(row))
+        },
         judged=len(judged),
         tables=len({row["table_name"] for row in coverage}),
     )

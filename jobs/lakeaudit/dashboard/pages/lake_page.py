@@ -203,8 +203,12 @@ def _runs(session: PageSession, figures: LakeFigures) -> None:
     st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
     st.html(markup.ticks(figures.runs, widgets.current_lake(), figures.alarms))
     last = figures.runs[-1]
-    widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], session.now)} ago",
-                 run=last["run_id"])  # fmt: skip
+    in_part = sum(health.is_blind for health in figures.tables)
+    doubt = f", {widgets.number(in_part, 'table')} not fully judged" if in_part else ""
+    words = (
+        f"the last one: {widgets.prose(last['status'])}{doubt}, {age(last['started_at'], session.now)} ago"
+    )
+    widgets.link("runs", words, run=last["run_id"])
     for plan in session.load(("plans",), lambda: newest_plans(session.results)).shown[:1]:
         extent = f"{widgets.number(plan['steps'], 'step')}, {count(plan['for_person'])} for a person"
         status = "" if plan["status"] == "planned" else f"{widgets.prose(plan['status'])}, "
