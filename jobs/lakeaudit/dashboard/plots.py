@@ -61,8 +61,8 @@ def _charts(days: Sequence[Day], period: Period) -> None:
         axis=alt.Axis(title="day (UTC)", labelOverlap=True, format="%Y-%m-%d", values=_dates(period, span)),
     )
     bars = alt.Chart(pd.DataFrame(changes), height=_HEIGHT).mark_bar(size=min(max(_WIDE / span, 2), 18)).encode(
-        x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="resolved, opened", labelExpr=_WITHOUT_SIGN, tickCount=5, labelOverlap=False,
-                                                 tickMinStep=1)),
+        x=x, y=alt.Y("drawn:Q", axis=alt.Axis(title="resolved, opened", labelExpr=_WITHOUT_SIGN, tickCount=5,
+                                                 tickMinStep=1, labelOverlap=False)),
         color=alt.Color("what:N", scale=alt.Scale(domain=[*_WHAT], range=[*_WHAT.values()]),
                         legend=alt.Legend(orient="top", title=None)),
         tooltip=["on:N", "what:N", "number:Q"],
