@@ -106,8 +106,8 @@ _ALL = (
         "dropped", "content", "critical",
         "the table lists the file, but storage has no current object for it",
         "Restore the file while an older version of it exists (`recoverable_until`): remove the delete marker, or "
-        "copy the older version back. If no older version exists, write the rows again from their source. Only "
-        "after that, remove the file from the table with the API of the table format (Delta, Iceberg or Hudi).",
+        "copy the older version back. If no older version exists, write the rows again from their source, "
+        "and then remove the lost file from the table with the API of the table format (Delta, Iceberg or Hudi).",
     ),
     Kind(
         "dropped_history", "content", "warning",

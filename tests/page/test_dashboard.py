@@ -85,7 +85,7 @@ def test_a_phone_shows_three_columns_and_the_next_step(page: Page, served: Serve
     heads = page.get_by_role("table").first.locator("th")
     expect(heads.first, f"seed {SEED}").to_be_visible()
     texts = [head.inner_text() for head in heads.all() if head.is_visible()]
-    assert texts == ["what", "recoverable", "since"], f"seed {SEED}"
+    assert texts == ["what", "recoverable", "cause"], f"seed {SEED}"
     expect(page.get_by_test_id("stCode").first, f"seed {SEED}").to_contain_text("lakeaudit ")
     for place in ("", "/table", "/file", "/file?id=h0", "/runs", "/runs?run=r1", "/plans"):
         settled(page, f"{served.url}{place}")

@@ -40,7 +40,7 @@ from lakeaudit.dashboard.addresses import run_address, table_address
 from lakeaudit.errors import one_line
 from lakeaudit.formatting import amounts, count, first_names, happened, number, second, visible
 from lakeaudit.kind_nouns import counted_kind
-from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, SEVERITIES, UNREADABLE
 from lakeaudit.results.recovery import Recovery, losses
 from lakeaudit.results.summaries.change_summary import Change
 
@@ -249,14 +249,25 @@ def _change(change: Change, wording: Wording) -> Iterator[str]:
         return
     meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
     yield f"{counted} ({change.severity}), {happened(change.transition)}: {meaning}"
-    yield f"{'not judged' if change.kind == COVERAGE_LOST else 'at stake'}: {stake}"
+    yield f"{stake_label(change.kind)}: {stake}"
     yield from _where(change, redact=redact)
     yield f"{since_words(change)}; {f'cause: {tame(change.cause)}' if change.cause else 'cause not known'}"
     if change.explanation:
         yield without_cause(change.explanation, change.cause)
-    if recoverable := losses(change.recovery):
+    if recoverable := recoverable_text(change.recovery):
         yield recoverable
     yield f"more: {command(change, wording)}"
+
+
+def stake_label(kind: str) -> str:
+    """Return the label before the numbers of files, rows and bytes of a kind."""
+    return {COVERAGE_LOST: "not judged", UNREADABLE: "evidence not read"}.get(kind, "at stake")
+
+
+def recoverable_text(recovery: Recovery) -> str:
+    """Return whether files can be restored and until when, and why not if none can; empty if none is lost."""
+    text = losses(recovery)
+    return f"{text} (no older version or copy was found)" if text == "recoverable: no" else text
 
 
 def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:

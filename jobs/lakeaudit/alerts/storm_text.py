@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lakeaudit.advice.causes import added, causes_in_words, causes_of_all
 from lakeaudit.advice.command_lines import operand, option
-from lakeaudit.advice.next_steps import ALLOW, repair_command, with_plan_file
+from lakeaudit.advice.next_steps import ALLOW, BROUGHT_BACK, repair_command, with_plan_file
 from lakeaudit.alerts.message_text import (
     ASK,
     MOST_SECTIONS,
@@ -16,6 +16,8 @@ from lakeaudit.alerts.message_text import (
     blind_words,
     ending_text,
     plan_label,
+    recoverable_text,
+    stake_label,
     tame,
     tame_name,
     without_cause,
@@ -248,12 +250,12 @@ def _meaning(group: Group) -> Iterator[str]:
         yield f"  {ending_text(kind, group.one['resolution'], _stake(group), group.total, files)}"
         return
     yield f"  {KINDS[kind].words if kind in KINDS else 'a kind that this version does not know'}"
-    yield f"  {'not judged' if _is_blind(group) else 'at stake'}: {_stake(group)}"
+    yield f"  {stake_label(kind)}: {_stake(group)}"
     since = f"{_since(group)}; " if group.since() else ""
     cause = group.cause
     yield f"  {since}{f'cause: {tame(cause)}' if cause else 'cause not known'}"
     yield from _explained(group)
-    if recoverable := losses(group.recovery()):
+    if recoverable := recoverable_text(group.recovery()):
         yield f"  {recoverable}"
 
 
@@ -299,6 +301,8 @@ def _commands(group: Group, lake_file: str) -> Iterator[str]:
         kind, by_cause = group.one["kind"], group.by_cause
         causes = causes_of_all(by_cause, group.total)
         command = repair_command(lake_file, None, kind, group.recoverable(), causes)
+        if kind in BROUGHT_BACK:
+            yield "  first: if a job or a rule still removes files, stop it"
         if ALLOW in command:
             yield f"  {ASK}: {before_plan(group.recovery(), kind, by_cause, group.total)}"
         plan = with_plan_file(command)

@@ -135,7 +135,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
             help="when the first lost file or overwritten commit expires",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),
-        "since": column.DatetimeColumn("since", width=88, format="distance", timezone="UTC"),
+        "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             f"{days.days[0]:%m-%d} to {days.days[-1]:%m-%d}, 0 to {count(most)}",
             width=140, y_min=0, y_max=max(most, 1),

@@ -68,6 +68,7 @@ _OWN = """
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 [data-testid="stText"], [data-testid="stTable"] { font-variant-numeric: tabular-nums; }
 h1 { overflow-wrap: anywhere; }
+[data-testid="stPageLink-NavLink"] * { white-space: normal; overflow-wrap: anywhere; }
 [data-testid="stCaptionContainer"] { opacity: .8; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; }
 button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }

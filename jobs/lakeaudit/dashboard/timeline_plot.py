@@ -113,7 +113,7 @@ def _files_axis(timeline: Timeline) -> alt.Axis:
     powers = [10**power for power in range(1 if max(most, removed) >= 10 else 0, 9)]
     marks = [*(-each for each in powers if each <= removed), 0, *(each for each in powers if each <= most)]
     text = "format(abs(datum.value), '~s')"
-    return alt.Axis(title="files removed, added", values=marks, labelExpr=text, labelOverlap=True)
+    return alt.Axis(title="files removed, added", values=marks, labelExpr=text, labelOverlap=False)
 
 
 def _format(timeline: Timeline) -> str:

@@ -104,6 +104,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
         "  owner finance: t3, t4",
         "  without owner: t5, t6",
         "  more: lakeaudit discrepancies lake.yaml --kind dropped",
+        "  first: if a job or a rule still removes files, stop it",
         f"  {plan_label(PLAN)}: {PLAN}",
         "  This plan covers everything that is open of this kind, also what earlier messages reported",
     ]

@@ -225,6 +225,11 @@ def _restore(session: PageSession, row: Row) -> None:
             st.code(look, language=None, wrap_lines=True)
             st.caption(f"Then {step.what}:")
             st.code(step.command, language=None, wrap_lines=True)
+            if formatting.presence(row).get("metastore") == formatting.DELETED:
+                st.caption(
+                    "After this, the metadata store still says that the file is deleted, so jobs that read the store "
+                    "do not see it. The plan above restores the file and its entry."
+                )
 
 
 def _commands(session: PageSession, row: Row, unresolved: Sequence[Row], *, waits: bool) -> None:

@@ -132,8 +132,8 @@ def _plan(session: PageSession, one: PlanSteps) -> None:
 
 
 _MEANINGS = {
-    "undone": "its steps were applied, and later reversed by `reconcile undo`",
-    "undoing": "its applied steps are being reversed by `reconcile undo`",
+    "undone": "its steps were applied, and later reversed by reconcile undo",
+    "undoing": "its applied steps are being reversed by reconcile undo",
 }
 _NEXT = {
     "planned": ("To apply it", "apply"),

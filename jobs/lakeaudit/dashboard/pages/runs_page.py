@@ -41,7 +41,7 @@ def show(session: PageSession) -> None:
     period = select_period(session, address, oldest)
     if address.value("from") or address.value("to"):
         newest = session.load(("runs", period), lambda: figures.newest_runs(session.results, period))
-    st.caption("Newest first." if newest.shown else "No run in this period.")
+    st.caption(_ORDER if newest.shown else "No run in this period.")
     if newest.shown:
         _list(newest)
     widgets.section("Changes in the lake")
@@ -78,6 +78,9 @@ def _requested(session: PageSession, address: widgets.Address, newest: list[str]
     return one is not None
 
 
+_ORDER = (
+    "Newest first. A complete run could read all evidence; a few files or commits may still be undecided."
+)
 _WHY_NOT = "why not complete"
 
 

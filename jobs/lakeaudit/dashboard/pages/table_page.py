@@ -197,17 +197,16 @@ def _before_plan(pressing: Sequence[Broken], *, restore: bool) -> str:
     return commands.before_plan(recovery, {each.kind for each in meant}, by_cause, restore=restore)
 
 
-_COLUMNS = ("what", "severity", "recoverable", "since", "rows", "bytes", "files", "cause")
+_COLUMNS = ("what", "recoverable", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Columns for kinds whose discrepancies are one file each, where `files` would repeat the number."""
-_ON_PHONE = ("what", "recoverable", "since")
+_ON_PHONE = ("what", "recoverable", "cause")
 _NUMBERS = ("files", "rows", "bytes", "since")
 
 
 def _row(session: PageSession, each: Broken) -> dict[str, str]:
     cells = (
-        f"**{_heading(each)}**{widgets.reopened(each.again, each.number)}",
-        widgets.badge(each.severity),
+        f"{widgets.badge(each.severity)} **{_heading(each)}**{widgets.reopened(each.again, each.number)}",
         widgets.prose(brief(each.recovery, session.now)).replace("`--allow` restore", "`--allow restore`"),
         _since_when(session, each),
         widgets.amount(each.rows),

@@ -18,7 +18,8 @@ def before_plan(recovery: Recovery, kinds: Collection[str], by_cause: ByCause, *
     if not kinds:
         return ""
     question = purpose_question(kinds, by_cause, recovery.losses)
-    return f"{recovery.plan_extent(restore=restore)} Answer this question first: {question}".strip()
+    then = "If somebody did, clear the box above." if restore else "If nobody did, select the box above."
+    return f"{recovery.plan_extent(restore=restore)} Answer this question first: {question} {then}".strip()
 
 
 def show(

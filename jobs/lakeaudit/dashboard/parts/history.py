@@ -61,7 +61,7 @@ def _times(times: Sequence[KindTimes]) -> None:
             widgets.prose(each.kind.replace("_", " ")),
             widgets.badge(each.severity),
             _duration_text(each.detect, "none opened"),
-            _duration_text(each.resolve, "none resolved"),
+            _duration_text(each.resolve, "none is resolved now"),
         )
         for each in times
     ]
@@ -69,7 +69,8 @@ def _times(times: Sequence[KindTimes]) -> None:
     widgets.grid(columns, rows, alt="Times to detect and to resolve", phone=("kind", *columns[2:]))
     st.caption(
         "Time to detect: from the cause, if a record of requests has its time, until an audit opened the discrepancy. "
-        "Time to resolve: from then until an audit found it repaired, or somebody closed it."
+        "Time to resolve: from then until an audit found it repaired, or somebody closed it; "
+        "a reopened one is not resolved."
     )
 
 
