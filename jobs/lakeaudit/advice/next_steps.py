@@ -16,6 +16,7 @@ from lakeaudit.advice.aws_commands import Step, another_way, has_another_way
 from lakeaudit.advice.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.advice.format_advice import DIFFERING_CHECKPOINT, DO, NOT_BACK, format_of
 from lakeaudit.formatting import shell_word, uri
+from lakeaudit.keys import digest
 from lakeaudit.kinds import (
     CHECKPOINT_DIFFERS,
     COVERAGE_LOST,
@@ -287,8 +288,16 @@ def _about(lake: str, table: str | None, kind: str) -> str:
 
 
 def beside_others(command: str, name: str) -> str:
-    """Add a file name to a plan command, so that several plans do not overwrite each other."""
-    return f"{command} {_INTO} {operand(f'{name}.jsonl')}" if command.startswith(PLANS) else command
+    """Add a file name to a plan command, so that several plans do not overwrite each other.
+
+    The name of a table may be hostile: the file is always in the current folder.
+    """
+    tame = _NOT_OF_FILES.sub("_", name).lstrip(".-")
+    file = tame if tame == name else f"{tame}-{digest(name)[:8]}"
+    return f"{command} {_INTO} {operand(f'{file}.jsonl')}" if command.startswith(PLANS) else command
+
+
+_NOT_OF_FILES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def commands_for_table(

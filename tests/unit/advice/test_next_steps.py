@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 from typing import Any, NamedTuple
 
@@ -244,7 +245,7 @@ def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: 
         ([LIST, CLEAR], ["clear.jsonl"]),
         ([ONE_PLAN, LIST, CLEAR], ["plan.jsonl", "clear.jsonl"]),
         ([next_steps.plan_all("a -o b.yaml", meant=True)], ["plan.jsonl"]),
-        ([next_steps.beside_others(ONE_PLAN, "a t.dropped")], ["'a t.dropped.jsonl'"]),
+        ([next_steps.beside_others(ONE_PLAN, "a.t.dropped")], ["a.t.dropped.jsonl"]),
         ([LIST], []),
     ],
 )
@@ -256,6 +257,14 @@ def test_what_to_do_with_a_plan_names_its_file(lines: list[str], files: list[str
     named = [next_steps.with_plan_file(line) for line in lines]
     assert [line.rpartition(" -o ")[2] for line in named if line.startswith(next_steps.PLANS)] == files
     assert [next_steps.with_plan_file(line) for line in named] == named
+
+
+@pytest.mark.parametrize("name", ["s3://evil/t", "../t", "/etc/t", "-o", "a\nb", "a t", "a_t", "$(x)"])
+def test_the_file_of_a_plan_is_in_the_current_folder_whatever_the_table_is_called(name: str) -> None:
+    line = next_steps.beside_others(ONE_PLAN, f"{name}.dropped")
+    assert re.fullmatch(r"\w[\w.-]*\.jsonl", shlex.split(line)[-1])
+    others = {next_steps.beside_others(ONE_PLAN, f"{other}.dropped") for other in ("a b", "a.t")}
+    assert line not in others
 
 
 @pytest.mark.parametrize(

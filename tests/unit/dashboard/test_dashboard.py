@@ -151,7 +151,10 @@ def test_the_first_page(lake: str, published: None) -> None:
     assert tiles(driver) == ["\u25c6 critical1", "\u25b2 error0", "\u25a0 warning0", "\u25cf info1"]
     assert "1 accepted" in told
     *tables, (last, run_shown) = links(driver)
-    assert (last.startswith("the last one: complete, 1 table not fully judged, 1 h"), run_shown) == (True, "run=r1")
+    assert (last.startswith("the last one: complete, 1 table not fully judged, 1 h"), run_shown) == (
+        True,
+        "run=r1",
+    )
     assert tables == [
         ("**orders**", "table=orders"), ("**blind**", "table=blind"),
     ]  # fmt: skip
