@@ -59,7 +59,7 @@ LONGEST_CAUSE = 160
 """Number of characters of a cause in a headline."""
 
 _OF_AUDIT = {
-    SUSPECT: "the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy",
+    SUSPECT: "the evidence is suspect: losses of all tables stay unreported; this audit opened and resolved nothing",
     FAILED: "the audit failed",
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
@@ -246,6 +246,8 @@ def _change(change: Change, wording: Wording) -> Iterator[str]:
         yield f"{counted} {ending_text(change.kind, change.resolution, stake, change.number, change.files)}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
+        if change.resolution == "restored" and change.recoverable.get("no"):
+            yield "it was not recoverable from storage: if its rows were written again, they may now be there twice"
         return
     meaning = KINDS[change.kind].words if change.kind in KINDS else "a kind that this version does not know"
     yield f"{counted} ({change.severity}), {happened(change.transition)}: {meaning}"
@@ -267,7 +269,11 @@ def stake_label(kind: str) -> str:
 def recoverable_text(recovery: Recovery) -> str:
     """Return whether files can be restored and until when, and why not if none can; empty if none is lost."""
     text = losses(recovery)
-    return f"{text} (no older version or copy was found)" if text == "recoverable: no" else text
+    return (
+        f"{text} (no older version, and no copy below the table, was found)"
+        if text == "recoverable: no"
+        else text
+    )
 
 
 def next_steps(change: Change, wording: Wording) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakeaudit.formatting import first_names
 from lakeaudit.kinds import MASS_LOSS
 
 ABSENCES = {
@@ -21,6 +22,9 @@ LEAST = 100
 """Below this number there is no ceiling: all files are checked."""
 
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
+
+NAMED = 3
+"""Number of tables that a message names."""
 
 REAL, BAD, UNSURE = "real", "bad", "unsure"
 
@@ -78,8 +82,9 @@ def over_ceiling(
 
 def _pooled(pool: Sequence[Missing], held: Sequence[int]) -> Iterator[Missing]:
     files = sum(each.files for each in pool)
+    names = first_names(sorted({each.table for each in pool}), NAMED)
     for each in pool:
-        yield replace(each, files=files, of=sum(held), among=f"{len(held):,} tables")
+        yield replace(each, files=files, of=sum(held), among=f"{len(held):,} tables (in {names})")
 
 
 @dataclass(frozen=True)

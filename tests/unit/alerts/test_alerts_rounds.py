@@ -40,7 +40,9 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
-SUSPECT = "the evidence is suspect, so losses stay unreported: this audit opened and resolved no discrepancy"
+SUSPECT = (
+    "the evidence is suspect: losses of all tables stay unreported; this audit opened and resolved nothing"
+)
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
 MEANS = "1 file dropped (critical), new: the table lists the file, but storage has no current object for it"

@@ -93,7 +93,14 @@ SAID = [
         replace(LOST, transition="resolved", resolution="reference_removed"),
         "12 files dropped closed, NOT restored: the table no longer lists it; lost: 12 files, 600 rows",
     ),
-    (replace(LOST, number=2, recoverable={"no": 2}), "recoverable: no"),
+    (
+        replace(LOST, number=2, recoverable={"no": 2}),
+        "recoverable: no (no older version, and no copy below the table",
+    ),
+    (
+        replace(LOST, transition="resolved", resolution="restored", recoverable={"no": 12}),
+        "if its rows were written again, they may now be there twice",
+    ),
     (replace(LOST, number=1, recoverable={"unknown": 1}), "recoverable: unknown"),
     (replace(LOST, recoverable={}), "recoverable: unknown"),
     (

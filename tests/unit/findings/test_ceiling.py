@@ -99,24 +99,29 @@ def test_a_check_affects_the_axes_that_depend_on_its_source(
 
 
 SMALL = [
-    # files that a source lacks of tables of 50 files each, share, the tables of which a sample is drawn, together
-    ({"a": 50, "b": 50, "c": 50}, 0.2, {"a", "b", "c"}),
-    ({"a": 50, "b": 49}, 0.2, set()),
-    ({"a": 0, "b": 50, "c": 50}, 0.2, {"b", "c"}),
-    (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 5), 0.2, set()),
-    (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 11), 0.2, set("abcdefghijklmnopqrstuvwxyz")),
+    # files that a source lacks of tables of 50 files each, share, tables of a sample, how messages name them
+    ({"a": 50, "b": 50, "c": 50}, 0.2, {"a", "b", "c"}, "3 tables (in a, b, c)"),
+    ({"a": 50, "b": 49}, 0.2, set(), ""),
+    ({"a": 0, "b": 50, "c": 50}, 0.2, {"b", "c"}, "3 tables (in b, c)"),
+    (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 5), 0.2, set(), ""),
+    (
+        dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 11),
+        0.2,
+        set("abcdefghijklmnopqrstuvwxyz"),
+        "26 tables (in a, b, c and 23 more)",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("lacks", "share", "over"), SMALL)
+@pytest.mark.parametrize(("lacks", "share", "over", "among"), SMALL)
 def test_a_source_that_lacks_a_little_of_every_small_table_is_over_its_ceiling(
-    lacks: dict[str, int], share: float, over: set[str]
+    lacks: dict[str, int], share: float, over: set[str], among: str
 ) -> None:
     missing = [Missing(name, "storage:1", "storage", files, 50) for name, files in lacks.items() if files]
     found = over_ceiling(missing, {(name, "storage:1"): 50 for name in lacks}, share)
     assert {each.table for each in found} == over
     assert {(each.files, each.of, each.among) for each in found} == (
-        {(sum(lacks.values()), 50 * len(lacks), f"{len(lacks)} tables")} if over else set()
+        {(sum(lacks.values()), 50 * len(lacks), among)} if over else set()
     )
 
 
