@@ -548,18 +548,23 @@ def asking(service: Service, scheduled: str, folder: Path, lake: Lake) -> str:
     return run
 
 
+NOTICED = 4
+"""Seconds after which Airflow's scheduler has seen that the task paused: it fails a task that is answered before."""
+
+
 @pytest.mark.skipif(NO_APPROVAL, reason="Airflow 3.0 cannot ask a person")
 def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str, lake: Lake) -> None:
     place = f"dags/{RECONCILE}/dagRuns/{quote(asking)}"
 
     def waiting() -> Any:
-        """Return the question once the task has paused: an answer before that, within a second, fails it."""
+        """Return the question once the task has paused: an answer before that fails it."""
         details = request(service, f"{place}/hitlDetails")["hitl_details"]
         tasks = request(service, f"{place}/taskInstances")["task_instances"]
         states = {row["task_id"]: row["state"] for row in tasks}
         return details[0] if details and states["approve"] in ("deferred", "awaiting_input") else None
 
     question = until(waiting)
+    time.sleep(NOTICED)
     assert question["subject"].startswith("Repair the lake demo: ")
     assert "| `remove_delete_marker` | 1 |" in question["body"]
     assert plans(lake)[-1]["status"] == "planned"
