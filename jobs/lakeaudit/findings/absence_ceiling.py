@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakeaudit.formatting import first_names
 from lakeaudit.kinds import MASS_LOSS
 
 ABSENCES = {
@@ -82,9 +81,11 @@ def over_ceiling(
 
 def _pooled(pool: Sequence[Missing], held: Sequence[int]) -> Iterator[Missing]:
     files = sum(each.files for each in pool)
-    names = first_names(sorted({each.table for each in pool}), NAMED)
+    names = sorted({each.table for each in pool})
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    among = f"{len(held):,} tables (in {', '.join(names[:NAMED])}{more})"
     for each in pool:
-        yield replace(each, files=files, of=sum(held), among=f"{len(held):,} tables (in {names})")
+        yield replace(each, files=files, of=sum(held), among=among)
 
 
 @dataclass(frozen=True)
