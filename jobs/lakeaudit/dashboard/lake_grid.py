@@ -131,7 +131,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
             "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
         "until": column.DatetimeColumn(
-            "until", width=80, format="distance", timezone="UTC",
+            "until", width=126, format="YYYY-MM-DD HH:mm", timezone="UTC",
             help="when the first lost file or overwritten commit expires",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),

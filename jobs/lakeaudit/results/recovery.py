@@ -152,17 +152,19 @@ class Recovery:
         permitted = f"{self._which(self.needs_allow)}only with --allow restore"
         return "; ".join([*([by_hand] if self.followers else []), *([permitted] if self.needs_allow else [])])
 
-    def plan_extent(self, *, restore: bool) -> str:
-        """Return how many files a plan repairs, with or without `--allow restore`; empty if both repair the same."""
+    def plan_extent(self, *, restore: bool, scope: str = "") -> str:
+        """Return how many files a plan repairs, with or without `--allow restore`; empty if both repair the same.
+
+        `scope` says which files the plan covers, after a space.
+        """
         if not self.needs_allow and not self.plannable.get("unknown"):
             return ""
         repaired = self.by_default + (self.needs_allow if restore else 0)
         how = f"{'With' if restore else 'Without'} --allow restore,"
-        of = number(self.losses, "lost or changed file")
-        if self.plannable.get("unknown") and not repaired:
-            return f"{how} it is not known whether the plan below repairs any of {of}."
-        least = "at least " if self.plannable.get("unknown") else ""
-        return f"{how} the plan below repairs {least}{count(repaired)} of {of}."
+        of = f"{number(self.losses, 'lost or changed file')}{scope}"
+        unknown = self.plannable.get("unknown", 0)
+        doubt = f"; for {count(unknown)} it is not known" if unknown else ""
+        return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 
     def _which(self, some: int) -> str:
         return "" if some in (self.losses, self.restorable) else f"{count(some)} of these "

@@ -508,7 +508,11 @@ def test_the_runs(lake: str, place: Location) -> None:
     rows = driver.dataframe[0].value
     assert [*rows["run"]] == ["runs?run=r2", "runs?run=r1", "runs?run=r0"]
     assert [*rows["state"]] == ["\u25c6 failed", "\u2713 complete", "\u25a0 partial"]
-    assert [*rows["why not complete"]] == ["no <b>evidence</b>", "suite x", "2 tables not fully judged"]
+    assert [*rows["why not complete"]] == [
+        "no <b>evidence</b>",
+        "suite x",
+        "incomplete evidence about 2 tables",
+    ]
     assert ":red-badge[failed] nothing published" in page_text(page(lake, "runs", run="r2"))
     assert "The last audit failed: run r2" in page_text(page(lake, "lake"))
     one = page(lake, "runs", run="r1")

@@ -676,7 +676,7 @@ def test_the_life_of_a_file() -> None:
         for event in of_subject.events([], [], [done | {"status": status}])
     ] == [
         ("remove delete marker: done", "plan p1"),
-        ("remove delete marker: undone", "plan p1"),
+        ("remove delete marker: done earlier by the plan, and undone now", "plan p1"),
         ("remove delete marker: moved on", "plan p1"),
     ]
     other = held | {"table_name": "copies", "commit_id": None, "manifest_time": NOON, "recoverable": None}

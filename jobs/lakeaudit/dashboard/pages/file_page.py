@@ -228,7 +228,7 @@ def _restore(session: PageSession, row: Row) -> None:
             if formatting.presence(row).get("metastore") == formatting.DELETED:
                 st.caption(
                     "After this, the metadata store still says that the file is deleted, so jobs that read the store "
-                    "do not see it. The plan above restores the file and its entry."
+                    "do not see it. A plan with --allow restore restores the file and enters it again."
                 )
 
 

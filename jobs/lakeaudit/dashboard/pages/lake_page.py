@@ -265,7 +265,8 @@ def _before_plan(session: PageSession, scope: Scope, *, restore: bool) -> str:
     lost = session.load(
         ("lost causes", scope.owner), lambda: lost_causes(session.results, session.now, tables)
     )
-    return commands.before_plan(recovery, lost.kinds, lost.by_cause, restore=restore)
+    covered = " of all severities"
+    return commands.before_plan(recovery, lost.kinds, lost.by_cause, restore=restore, scope=covered)
 
 
 def _tables(session: PageSession, address: widgets.Address, scope: Scope, days: OpenByDay) -> None:

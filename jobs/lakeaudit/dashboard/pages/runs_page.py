@@ -117,7 +117,7 @@ def _why(run: Row, in_part: int) -> str:
     """Return what went wrong in a run; empty if nothing did."""
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
     reasons = [run["error"]] if run["error"] else []
-    reasons += [f"{widgets.number(in_part, 'table')} not fully judged"] if in_part else []
+    reasons += [f"incomplete evidence about {widgets.number(in_part, 'table')}"] if in_part else []
     reasons += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
     reasons += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
     return "; ".join(reasons)

@@ -13,13 +13,21 @@ from lakeaudit.results.recovery import Recovery
 RESTORE = "Also restore files that somebody may have removed or replaced on purpose (--allow restore)"
 
 
-def before_plan(recovery: Recovery, kinds: Collection[str], by_cause: ByCause, *, restore: bool) -> str:
-    """Return how many lost files a plan repairs, and the question to answer before it restores them; empty if none."""
+def before_plan(
+    recovery: Recovery, kinds: Collection[str], by_cause: ByCause, *, restore: bool, scope: str = ""
+) -> str:
+    """Return how many lost files a plan repairs, and the question to answer before it restores them; empty if none.
+
+    `scope`: see `Recovery.plan_extent`.
+    """
     if not kinds:
         return ""
     question = purpose_question(kinds, by_cause, recovery.losses)
-    then = "If somebody did, clear the box above." if restore else "If nobody did, select the box above."
-    return f"{recovery.plan_extent(restore=restore)} Answer this question first: {question} {then}".strip()
+    box = "" if restore else " If nobody did, select the box above."
+    purpose = "If somebody did, clear the box above, and" if restore else "If somebody did,"
+    then = f"{box} {purpose} accept the discrepancies (lakeaudit ack)."
+    extent = recovery.plan_extent(restore=restore, scope=scope)
+    return f"{extent} Answer this question first: {question}{then}".strip()
 
 
 def show(

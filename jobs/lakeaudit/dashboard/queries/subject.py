@@ -136,7 +136,7 @@ def _step_text(step: Row) -> str:
     return f"{step['action'].replace('_', ' ')}: {outcome}"
 
 
-_OUTCOMES = {"applied": "done", "undone": "undone"}
+_OUTCOMES = {"applied": "done", "undone": "done earlier by the plan, and undone now"}
 
 
 _LOST = ("dropped", "dropped_history")
