@@ -400,6 +400,7 @@ class WebhookMessage(TypedDict):
     severity: str
     title: str
     open: dict[str, int]
+    commands_place: str | None
     notices: list[WebhookNotice]
     more_notices: int
 

@@ -12,13 +12,18 @@ from typing import Any
 
 @dataclass
 class Catcher:
-    """The received requests; `answer`, `location` and `body` are the response, `hangs` suppresses it."""
+    """The received requests; `answer`, `location` and `body` are the response, `hangs` suppresses it.
+
+    The first requests get the statuses of `busy`, with `retry_after` as their header Retry-After.
+    """
 
     port: int = 0
     answer: int = 200
     body: bytes = b"{}"
     location: str = ""
     hangs: threading.Event | None = None
+    busy: list[int] = field(default_factory=list)
+    retry_after: str = ""
     posts: list[Any] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -29,6 +34,10 @@ class Catcher:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def next_answer(self) -> tuple[int, str]:
+        """Return the status of the next response, and its header Retry-After."""
+        return (self.busy.pop(0), self.retry_after) if self.busy else (self.answer, "")
 
 
 @contextmanager
@@ -51,7 +60,9 @@ def catching() -> Iterator[Catcher]:
         def _end(self) -> None:
             if caught.hangs is not None:
                 caught.hangs.wait(60)
-            self.send_response(caught.answer)
+            status, wait = caught.next_answer()
+            self.send_response(status)
+            self.send_header("Retry-After", wait)
             if caught.location:
                 self.send_header("Location", caught.location)
             self.send_header("Content-Length", str(len(caught.body)))

@@ -2,11 +2,13 @@
 
 import hashlib
 import hmac
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from botocore.exceptions import BotoCoreError, ClientError
+from urllib3 import BaseHTTPResponse, Retry
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
@@ -37,6 +39,12 @@ _NAME_LIMIT = 100
 
 _SNS = ReceiverText(200_000, size=lambda text: len(text.encode()))
 """SNS messages (API reference, Publish): at most 256 KiB with subject and attributes."""
+
+_BUSY = (429, 503)
+"""Statuses with which a receiver may ask for a later request (`Retry-After`, RFC 9110, 10.2.3)."""
+MOST_WAIT = 20.0
+"""Seconds that one message waits for a busy receiver; after a longer wait the next round sends it."""
+RETRIES = 2
 
 _SUCCESS = 2
 """The first digit of a status that states that a message arrived."""
@@ -240,7 +248,34 @@ def _post(url: str, content: Any, name: str) -> None:
 
 
 def _request(method: str, url: str, name: str, headers: Mapping[str, str] | None = None, **more: Any) -> None:
-    """Send one request. The errors do not contain the address, which may itself be a secret."""
+    """Send one request, and again if the receiver asks for a short wait.
+
+    The errors do not contain the address, which may itself be a secret.
+    """
+    answer = _answer(method, url, name, headers, **more)
+    for _ in range(RETRIES):
+        wait = _requested_wait(answer)
+        if wait is None:
+            break
+        time.sleep(wait)
+        answer = _answer(method, url, name, headers, **more)
+    if answer.status // 100 != _SUCCESS:
+        raise CannotDeliver(f"the address of {name} answered {answer.status}")
+
+
+def _requested_wait(answer: BaseHTTPResponse) -> float | None:
+    """Return the seconds after which a busy receiver expects the request again; None: not within `MOST_WAIT`."""
+    after = answer.headers.get("Retry-After") if answer.status in _BUSY else None
+    try:
+        wait = None if after is None else Retry().parse_retry_after(after)
+    except HTTPError:
+        return None
+    return wait if wait is not None and wait <= MOST_WAIT else None
+
+
+def _answer(
+    method: str, url: str, name: str, headers: Mapping[str, str] | None, **more: Any
+) -> BaseHTTPResponse:
     try:
         user = parse_url(url).auth
         sent = {"User-Agent": "lakeaudit", **make_headers(basic_auth=unquote(user) if user else None)}
@@ -250,5 +285,4 @@ def _request(method: str, url: str, name: str, headers: Mapping[str, str] | None
     except AuditError as error:
         raise CannotDeliver(str(error)) from None
     answer.close()
-    if answer.status // 100 != _SUCCESS:
-        raise CannotDeliver(f"the address of {name} answered {answer.status}")
+    return answer

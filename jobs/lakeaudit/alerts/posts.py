@@ -106,7 +106,7 @@ def webhook_post(rows: Sequence[Row], now: LakeNow) -> Post:
     """Return one JSON document of all notices for a program."""
     groups = _groups(rows, now)
     title = _with_rest(_texts(groups, now)[0], open_in_all(rows, now))
-    document = webhook.document(now.lake, title, groups, now.by_severity, now.at)
+    document = webhook.document(now.lake, title, groups, now.by_severity, now.at, now.footer)
     return _post(title, document, rows, groups, now)
 
 

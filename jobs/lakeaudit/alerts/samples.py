@@ -27,6 +27,7 @@ MOST_TABLES = 2000
 MOST_SOURCES = 100
 """Highest number of sources with series of their own."""
 OTHER_TABLES = "(other tables)"
+SOURCES = "(sources)"
 """Label of the sum over the tables without a series of their own."""
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))
@@ -163,7 +164,7 @@ def _of_tables(tables: Sequence[_Table], evidence: OpenSums) -> Iterator[Sample]
     for table in detailed:
         yield from _open(visible(table.name), table.open)
         yield from _decided(table)
-    yield from _open("", evidence)
+    yield from _open(SOURCES, evidence)
     if others:
         yield from _open(OTHER_TABLES, total([table.open for table in others]))
     for table in tables[:MOST_TABLES]:

@@ -103,8 +103,12 @@ def document(
     groups: Sequence[Sequence[Row]],
     open_now: Mapping[str | None, Mapping[str, int]],
     now: datetime,
+    place: str = "",
 ) -> str:
-    """Return the document of notices; `groups` has those of each subject, oldest first."""
+    """Return the document of notices.
+
+    `groups` has the notices of each subject, oldest first; `place` states where the commands can be run.
+    """
     newest = [_notice(group[-1], late=False) for group in groups]
     late = [_notice(row, late=True) for group in groups for row in reversed(group[:-1])]
     notices = [*newest, *late]
@@ -116,6 +120,7 @@ def document(
         "severity": groups[0][-1]["severity"],
         "title": title,
         "open": total_by_severity(open_now),
+        "commands_place": place or None,
         "notices": notices[:MOST_SECTIONS],
         "more_notices": len(notices[MOST_SECTIONS:]),
     }

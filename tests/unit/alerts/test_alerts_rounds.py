@@ -77,10 +77,11 @@ class Rounds:
         self.file = lake_file(folder, place, alerts=alerts)
         self.place = place
         self.env = env
+        self.footer = ""
 
     def __call__(self, now: datetime = NOON + timedelta(minutes=1)) -> Round:
         lake = load_lake(self.file, {})
-        return round_of(AlertContext(lake, "lake.yaml", self.results, Clients(), self.env, now))
+        return round_of(AlertContext(lake, "lake.yaml", self.results, Clients(), self.env, now, self.footer))
 
     @property
     def results(self) -> Results:

@@ -49,6 +49,7 @@ def rounds(folder: Path, place: Location, hook: Catcher, **more: Any) -> Rounds:
 
 def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location, hook: Catcher) -> None:
     told = rounds(tmp_path, damaged, hook)
+    told.footer = "Run commands on etl-1, where the lake file has this path"
     assert [told().sent for _ in range(3)] == [1, 0, 0]
     (post,) = hook.posts
     Draft202012Validator(document_schema("webhook")).validate(post)
@@ -64,6 +65,7 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
         "more_notices": 0,
     }
     assert post["open"] == {"critical": 1, "error": 0, "warning": 0, "info": 0}
+    assert post["commands_place"] == told.footer
     (stored,) = told.notices()
     assert (notice["id"], stored["status"]) == (stored["notice_id"], "sent")
     assert {name: notice[name] for name in ("kind", "run_id", "severity", "table", "resolved", "late", "reason")} == {
@@ -191,6 +193,41 @@ def test_a_failure_is_one_line_without_secrets_and_the_next_round_sends_the_same
     assert [told().sent for _ in range(2)] == [1, 0]
     assert [post["notices"] for post in hook.posts] == first[:1] or not first
     assert [(row["status"], row["attempts"]) for row in told.notices()] == [("sent", 2)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "wait", "requests", "sent"),
+    [
+        ([429], "0", 2, 1),
+        ([503, 429], "0", 3, 1),
+        ([429], "1", 2, 1),
+        ([429] * 3, "0", 3, 0),
+        ([429], "3600", 1, 0),
+        ([429], "", 1, 0),
+        ([429], "soon", 1, 0),
+        ([500], "0", 1, 0),
+    ],
+    ids=["once", "twice", "a second", "always", "an hour", "without a time", "no time", "another fault"],
+)
+def test_a_busy_receiver_gets_the_message_after_the_wait_that_it_asks_for(
+    tmp_path: Path, damaged: Location, hook: Catcher, busy: list[int], wait: str, requests: int, sent: int
+) -> None:
+    hook.busy, hook.retry_after = [*busy], wait
+    webhook_rounds = rounds(tmp_path, damaged, hook)
+    assert (webhook_rounds().sent, len(hook.posts)) == (sent, requests)
+    assert webhook_rounds().sent == 1 - sent, "a later round sends it"
+
+
+def test_a_receiver_that_fails_for_an_hour_gets_the_message_once(
+    tmp_path: Path, damaged: Location, hook: Catcher
+) -> None:
+    webhook_rounds, hook.answer = rounds(tmp_path, damaged, hook), 500
+    times = [NOON + timedelta(minutes=minute) for minute in range(1, 90, 10)]
+    assert [webhook_rounds(at).sent for at in times[:6]] == [0] * 6
+    hook.answer = 200
+    hook.posts.clear()
+    assert [webhook_rounds(at).sent for at in times[6:]] == [1, 0, 0]
+    assert len(hook.posts) == 1
 
 
 def test_the_user_of_an_address_is_sent_as_basic_auth(

@@ -80,7 +80,8 @@ OPEN_ROWS: Sequence[tuple[str, list[Row], dict[str, float]]] = [
       "discrepancies_without_rows a": 1}),
     ("info puts nothing at stake", [opened("x", "b", "hidden", rows_at_stake=5)],
      {"open_discrepancies b info": 1, "table_open_discrepancies b": 1}),
-    ("about evidence", [opened("x", None)], {"open_discrepancies  critical": 1, "discrepancies_without_rows ": 1}),
+    ("about evidence", [opened("x", None)],
+     {"open_discrepancies (sources) critical": 1, "discrepancies_without_rows (sources)": 1}),
     ("accepted, pending and resolved ones do not count",
      [opened("x", "a", ack_until=NOON + HOUR), opened("y", "a", state="pending"), opened("z", "a", state="resolved")],
      {}),
@@ -207,7 +208,7 @@ def test_a_large_lake_has_a_bounded_number_of_series(
     assert of(found, "rows_at_stake") == {
         "rows_at_stake c": 1,
         "rows_at_stake (other tables)": 7,
-        "rows_at_stake ": 0,
+        "rows_at_stake (sources)": 0,
     }
     severities = of(found, "open_discrepancies")
     assert (len(severities), sum(severities.values())) == (12, 3)
