@@ -239,3 +239,13 @@ def test_yarn(
     assert findings(clone, f"yarn-{mode}") == expected, yarn.logs()
     assert '"exit_code": 1' in status.read_text()
     assert "Finished task" in yarn.logs()
+
+
+def test_the_settings_files_can_be_copied_to_another_machine(clone: Path, tmp_path: Path) -> None:
+    (block,) = blocks("Settings files")
+    done = typed(clone, block, {"FOLDER": str(tmp_path)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert {"spark-defaults.conf", "log4j2.properties", "env.sh"} <= files.keys()
+    for name in ("spark-defaults.conf", "log4j2.properties"):
+        assert not re.search(r"(?<![\w.:/])/\w+/\w", files[name]), f"{name} has a path"
