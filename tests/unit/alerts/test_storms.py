@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from email import message_from_string
 from email.header import decode_header, make_header
@@ -40,18 +40,32 @@ def loss(table: str, kind: str = "dropped", **columns: Any) -> Row:
     )  # fmt: skip
 
 
+def blind(table: str, cause: str) -> Row:
+    return finding(
+        "coverage_lost", table, table_name=table, axis="coverage", subject_type="table", severity="error",
+        cause=cause, cause_at=NOON - 9 * HOUR, files=9,
+    )  # fmt: skip
+
+
 class Nights:
     """A lake whose nights are published one after the other, each followed by a round."""
 
-    def __init__(self, folder: Path, route: dict[str, Any], address: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        route: dict[str, Any],
+        address: str,
+        names: Sequence[str] = TABLES,
+        owners: Sequence[dict[str, str]] = OWNERS,
+    ) -> None:
         self.place = Location.parse(str(folder / "results"))
-        tables = [{"name": t, "location": f"s3://lake/{t}", "manifests": [{"kind": "delta"}]} for t in TABLES]
+        tables = [{"name": t, "location": f"s3://lake/{t}", "manifests": [{"kind": "delta"}]} for t in names]
         self.file = lake_file(
             folder,
             self.place,
             tables=tables,
             alerts=[route],
-            owners=OWNERS,
+            owners=owners,
             dashboard_url="https://lake.example/x/",
         )
         self.env = {"TO": address}
@@ -150,12 +164,7 @@ def test_few_tables_have_an_incident_and_a_section_each(
 def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
     cause = "no storage source could be read (s3://inventories: no complete report)"
-    blind = [
-        finding("coverage_lost", table, table_name=table, axis="coverage", subject_type="table", severity="error",
-                cause=cause, cause_at=NOON - 9 * HOUR, files=9)
-        for table in TABLES
-    ]  # fmt: skip
-    nights.publish(*((row, "opened") for row in blind))
+    nights.publish(*((blind(table, cause), "opened") for table in TABLES))
     (post,) = caught.posts
     assert post["title"].startswith(
         "lakeaudit shop: COVERAGE LOST (error) in 7 tables of 2 owners: no storage source could be read"
@@ -165,6 +174,76 @@ def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: P
     assert "repair:" not in post["message"]
     assert post["message"].count("  do") == post["message"].count("--live --table") == 1
     assert "  do (example for t0): Repair the source" in post["message"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "more"), [(10, ""), (11, " and 1 more table"), (14, " and 4 more tables")]
+)
+def test_lost_coverage_names_the_first_ten_tables_of_an_owner_and_counts_the_others(
+    tmp_path: Path, caught: Catcher, tables: int, more: str
+) -> None:
+    of_sales = [f"sales.t{n:02}" for n in range(tables)]
+    names = [*of_sales, "finance.t"]
+    owners = [{"match": "sales.*", "owner": "sales"}, {"match": "finance.*", "owner": "finance"}]
+    address = f"json://127.0.0.1:{caught.port}/"
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, address, names, owners)
+    nights.publish(*((blind(table, "no complete report"), "opened") for table in names))
+    (post,) = caught.posts
+    headline = f"COVERAGE LOST (error) in {tables + 1} tables of 2 owners"
+    assert post["title"] == f"lakeaudit shop: {headline}: no complete report"
+    lines = post["message"].splitlines()
+    at = lines.index(f"  owner sales: {', '.join(of_sales[:10])}{more}")
+    assert lines[at + 1] == "  owner finance: finance.t"
+
+
+CAUSES = [
+    pytest.param(
+        lambda table, cause: loss(table) | {"cause": cause},
+        ("expired by a lifecycle rule", "deleted, by a job"),
+        "CRITICAL: {} files dropped in {} tables",
+        "7 files dropped in 7 tables of 2 owners",
+        id="dropped",
+    ),
+    pytest.param(
+        blind,
+        ("no complete report", "the log cannot be read"),
+        "COVERAGE LOST (error) in {1} tables",
+        "COVERAGE LOST (error) in 7 tables of 2 owners",
+        id="lost coverage",
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "causes", "beginning", "title"), CAUSES)
+def test_a_storm_with_two_causes_has_a_section_for_each_cause(
+    tmp_path: Path,
+    caught: Catcher,
+    row: Callable[[str, str], Row],
+    causes: tuple[str, str],
+    beginning: str,
+    title: str,
+) -> None:
+    nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
+    first, second = causes
+    nights.publish(
+        *((row(table, first), "opened") for table in TABLES[:4]),
+        *((row(table, second), "opened") for table in TABLES[4:]),
+    )
+    (post,) = caught.posts
+    assert title in post["title"]
+    assert not any(cause in post["title"] for cause in causes), "no cause is that of all tables"
+    sections = [section.splitlines() for section in post["message"].split("\n\n")[:2]]
+    assert [lines[0] for lines in sections] == [
+        beginning.format(4, 4) + " of 2 owners",
+        beginning.format(3, 3) + " of 1 owner",
+    ]
+    reasons = [[line for line in lines if "; cause: " in line] for lines in sections]
+    assert [line.partition("; cause: ")[2] for (line,) in reasons] == [first, second]
+    owners = [[line for line in lines if "owner" in line and line is not lines[0]] for lines in sections]
+    assert owners == [
+        ["  owner sales: t0, t1, t2", "  owner finance: t3"],
+        ["  without owner: t5, t6", "  owner finance: t4"],
+    ]
 
 
 def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catcher) -> None:
@@ -197,6 +276,20 @@ def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: P
     }
     ends = {alert["labels"]["kind"]: alert["endsAt"] > alert["startsAt"] for alert in closed}
     assert ends == {"dropped": False, "uncommitted": True}
+
+
+@pytest.mark.parametrize(("tables", "requests"), [(100, [100]), (101, [100, 1]), (230, [100, 100, 30])])
+def test_alertmanager_gets_at_most_a_hundred_alerts_in_a_request(
+    tmp_path: Path, caught: Catcher, tables: int, requests: list[int]
+) -> None:
+    names = [f"t{n:03}" for n in range(tables)]
+    nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url, names)
+    nights.publish(*((loss(table), "opened") for table in names))
+    assert [len(post) for post in caught.posts] == requests
+    assert set(caught.paths) == {"/api/v2/alerts"}
+    alerts = [alert["labels"]["table"] for post in caught.posts for alert in post]
+    assert sorted(alerts) == names
+    assert (nights.done.sent, nights.done.failures) == (1, ())
 
 
 def test_an_alert_has_the_text_of_its_own_kind(tmp_path: Path, caught: Catcher) -> None:
