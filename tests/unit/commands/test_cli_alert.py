@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,6 +171,42 @@ def test_lineage_says_of_each_table_what_holds(
     )
 
 
+@pytest.mark.parametrize(
+    ("keys", "jobs"),
+    [
+        ({}, ["shop"]),
+        ({"openlineage_tables": False}, ["shop"]),
+        ({"openlineage_tables": True}, ["shop", "shop/orders", "shop/events"]),
+    ],
+)
+def test_each_table_has_an_event_of_lineage_on_request(
+    tmp_path: Path,
+    place: Location,
+    receiver: Catcher,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: dict[str, bool],
+    jobs: list[str],
+) -> None:
+    monkeypatch.setenv("LINEAGE", f"{receiver.url}/api/v1/lineage")
+    publish(place, findings=[LOST], coverage=[covered("events")])
+    tables = [
+        {"name": name, "location": f"s3://lake/{name}", "manifests": [{"kind": "delta"}]}
+        for name in ("events", "orders")
+    ]
+    file = lake_file(tmp_path, place, tables=tables, openlineage_url_env="LINEAGE", **keys)
+    lake, now = load_lake(file, {}), datetime.now(UTC)
+    assert after_audit(lake, file, Clients(), now) == ()
+    whole, *of_tables = receiver.posts
+    assert set(receiver.paths) == {"/api/v1/lineage"}
+    assert [event["job"]["name"] for event in receiver.posts] == jobs, "the audit, then the worst table"
+    assert [table["name"] for table in whole["inputs"]] == ["orders", "events"]
+    assert [[table["name"] for table in event["inputs"]] for event in of_tables] == [
+        [name.removeprefix("shop/")] for name in jobs[1:]
+    ]
+    for event in of_tables:
+        assert event["run"]["facets"]["parent"]["run"]["runId"] == whole["run"]["runId"]
+
+
 def test_metrics_say_how_the_lake_stands(capsys: Captured, tmp_path: Path, place: Location) -> None:
     textfile = tmp_path / "lake.prom"
     file = lake_file(tmp_path, place, prometheus_textfile=str(textfile))
@@ -264,13 +301,31 @@ def test_a_live_audit_of_some_tables_sends_no_heartbeat(
         assert len(caught.gets) == 1
 
 
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_heartbeat"),
+    [
+        pytest.param({}, False, id="open"),
+        pytest.param({"severity": "critical"}, False, id="critical"),
+        pytest.param({"severity": "warning"}, False, id="warning"),
+        pytest.param({"ack_until": -DAY}, False, id="no longer accepted"),
+        pytest.param({"ack_until": DAY}, True, id="accepted"),
+        pytest.param({"severity": "info"}, True, id="info"),
+        pytest.param({"state": "resolved", "resolution": "restored"}, True, id="over"),
+        pytest.param({"state": "resolved", "resolution": "retired"}, True, id="without its table"),
+    ],
+)
 def test_no_heartbeat_is_sent_while_coverage_is_lost(
-    tmp_path: Path, place: Location, receiver: Catcher, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, place: Location, receiver: Catcher, changes: dict[str, Any], *, has_heartbeat: bool
 ) -> None:
     file = lake_file(tmp_path, place, heartbeat_url_env="BEAT")
-    blind = finding("coverage_lost", "orders", axis="coverage", subject_type="table", severity="error")
+    lost = finding("coverage_lost", "orders", axis="coverage", subject_type="table", severity="error")
     now = datetime.now(UTC)
-    publish(place, runs=[run("r2", finished_at=now)], discrepancies=[discrepancy(blind)])
+    columns = {name: now + value if name == "ack_until" else value for name, value in changes.items()}
+    publish(place, runs=[run("r2", finished_at=now)], discrepancies=[discrepancy(lost) | columns])
     warned = after_audit(load_lake(file, {}), file, Clients(), now)
-    assert warned == ("no heartbeat was sent, because coverage is lost in 1 table",)
+    reason = "no heartbeat was sent, because coverage is lost in 1 table"
+    assert (warned, receiver.gets) == (((), ["/beat"]) if has_heartbeat else ((reason,), []))
     assert receiver.posts == []

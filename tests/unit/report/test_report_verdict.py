@@ -73,6 +73,41 @@ def test_the_verdict(
     assert (heading.attrs["class"], heading.full_text) == (level, f"{badge} {headline}")
 
 
+GONE = pagedata.covered("t", files=10, undecided=10, status="partial", reason="no complete report")
+LOSS_OF_COVERAGE = pagedata.finding("coverage_lost", None, table_name="t")
+COVERAGE = "Coverage lost in 1 table (t): no complete report"
+DROPPED, STRAY = "1 file dropped in 1 table", pagedata.finding("uncommitted", "x/stray")
+STALE = pagedata.finding("stale_pointer", "x/pointer")
+LOSSES_OF_COVERAGE: dict[str, tuple[str, list[Any], str, str, list[str]]] = {
+    # severity of the lost coverage, other findings: level, headline, notes in this order
+    "alone": ("error", [], "error", COVERAGE, []),
+    "lower": ("error", [STRAY, OLD], "error", COVERAGE,
+              ["Open discrepancies: 1 uncommitted file in 1 table", "Also 1 info"]),
+    "equal": ("error", [STALE, STRAY], "error", COVERAGE,
+              ["Open discrepancies: 1 stale pointer in 1 table", "Also 1 warning"]),
+    "only info": ("error", [OLD], "error", COVERAGE, ["Also 1 info"]),
+    "higher": ("error", [LOST, STALE, STRAY], "critical", DROPPED, [COVERAGE, "Also 1 error, 1 warning"]),
+    "critical": ("critical", [LOST, STRAY], "critical", COVERAGE,
+                 [f"Open discrepancies: {DROPPED}", "Also 1 warning"]),
+    "lowered to warning": ("warning", [STALE], "error", "1 stale pointer in 1 table", [COVERAGE]),
+    "lowered to info": ("info", [STRAY], "warning", "1 uncommitted file in 1 table", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOSSES_OF_COVERAGE)
+def test_the_headline_states_lost_coverage_first_unless_something_worse_is_open(case: str) -> None:
+    severity, others, level, headline, notes = LOSSES_OF_COVERAGE[case]
+    lost = LOSS_OF_COVERAGE | {"severity": severity}
+    seen = [FINE | {"table_name": name} for name in ("sales.orders", "u")]
+    page = parse(render(pagedata.page([*others, lost], [GONE, *seen], status="partial", tables_expected=3,
+                                      tables_audited=3)))  # fmt: skip
+    heading = page.one("h1")
+    assert (heading.attrs["class"], heading.full_text) == (level, f"{level} {headline}")
+    lines = [note.full_text for note in page.one("ul", cls="notes").all("li")]
+    beginnings = ("Open discrepancies", "Coverage lost", "Also")
+    assert [line for line in lines if line.startswith(beginnings)] == notes
+
+
 def test_rejected_rows_are_a_doubt() -> None:
     sources = [pagedata.source("storage", "s3_inventory", "s3://inv/", 10, rejected=2)]
     heading = parse(render(pagedata.page([], [FINE], **ONE, sources=sources))).one("h1")
