@@ -7,17 +7,22 @@ from typing import Any
 import pytest
 
 from lakeaudit.audit.outcome import Outcome
+from lakeaudit.commands.alert import after_audit
 from lakeaudit.commands.check import check
+from lakeaudit.commands.discrepancies import acknowledge
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
 from lakeaudit.formatting import second
 from lakeaudit.report.gather import gather
+from lakeaudit.results.acknowledgements import Ack
 from lakeaudit.results.summaries import last_judged
 from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.results.summaries.table_answers import Demand
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.connections.endpoints import clients_of
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
+from tests.builders.catcher import catching
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -44,6 +49,12 @@ def lose_report(shop: Shop) -> None:
     for entry in shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="inventories/")["Contents"]:
         if entry["Key"].endswith("manifest.checksum"):
             shop.s3.delete_object(Bucket=shop.bucket, Key=entry["Key"])
+
+
+def entry(shop: Shop, name: str, more: str = "", *, folder: str = "") -> str:
+    """Return the entry of a table in the lake file."""
+    location = f"s3://{shop.bucket}/warehouse/{folder or name}"
+    return f"- {{name: {name}, location: '{location}', manifests: [{{kind: delta}}]{more}}}"
 
 
 def verdict_of(lake: Lake, outcome: Outcome) -> str:
@@ -99,7 +110,7 @@ def _iso(outcome: Outcome) -> str:
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    ("extra", "expected"),
     [
         pytest.param("expect: [{reason: moving, tables: [orders], refused: could be read}]", {"events": "open"},
                      id="expected gap"),
@@ -110,16 +121,80 @@ def _iso(outcome: Outcome) -> str:
     ],
 )  # fmt: skip
 def test_the_lake_file_decides_which_lost_coverage_is_reported(
-    shop: Shop, tmp_path: Path, entry: str, expected: dict[str, str]
+    shop: Shop, tmp_path: Path, extra: str, expected: dict[str, str]
 ) -> None:
     shop.take_inventory()
-    lake = shop.lake(tmp_path, extra=entry)
+    lake = shop.lake(tmp_path, extra=extra)
     audited(lake, run_id="r1")
     lose_report(shop)
     audited(lake, run_id="r2")
     assert states(lake) == expected
-    if "critical" in entry:
+    if "critical" in extra:
         assert {row["severity"] for row in ledger(lake).values()} == {"critical"}
+
+
+@pytest.mark.parametrize(
+    ("of_lake", "of_orders", "expected"),
+    [
+        pytest.param("", "critical", {"events": "error", "orders": "critical"}, id="critical"),
+        pytest.param(
+            "critical", "error", {"events": "critical", "orders": "error"}, id="lower than the lake"
+        ),
+        pytest.param("", "off", {"events": "error"}, id="off"),
+    ],
+)
+def test_a_table_has_a_severity_of_its_own_for_lost_coverage(
+    shop: Shop, tmp_path: Path, of_lake: str, of_orders: str, expected: dict[str, str]
+) -> None:
+    shop.take_inventory()
+    own = {"orders": f", severity: {{coverage_lost: {of_orders}}}", "events": ""}
+    extra = f"severity: {{coverage_lost: {of_lake}}}" if of_lake else ""
+    lake = shop.lake(tmp_path, tables=[entry(shop, name, more) for name, more in own.items()], extra=extra)
+    audited(lake, run_id="r1")
+    lose_report(shop)
+    blind = audited(lake, run_id="r2")
+    assert {name: row["severity"] for name, row in ledger(lake).items()} == expected
+    assert blind.summary["coverage_lost"] == len(expected)
+
+
+EXPECTED = "expect: [{reason: moving, tables: ['*'], refused: could be read}]\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        pytest.param("", "open", id="nothing"),
+        pytest.param("accept", "open", id="accepted"),
+        pytest.param("expect", "resolved", id="expected"),
+        pytest.param("remove", "resolved", id="removed from the lake file"),
+    ],
+)
+def test_a_heartbeat_is_sent_if_the_lake_file_or_somebody_accepts_the_lost_coverage(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, state: str
+) -> None:
+    beat = "heartbeat_url_env: BEAT\n"
+    shop.take_inventory()
+    lake, warnings = shop.lake(tmp_path, extra=beat), []
+    with catching() as receiver:
+        monkeypatch.setenv("BEAT", receiver.url)
+        for run in ("r1", "r2", "r3"):
+            audited(lake, run_id=run)
+            warnings.append(after_audit(lake, "lake.yaml", clients_of(lake), datetime.now(UTC)))
+            if run == "r1":
+                lose_report(shop)
+            elif run == "r2" and change == "accept":
+                now, ids = datetime.now(UTC), [row["discrepancy_id"] for row in ledger(lake).values()]
+                ack = Ack("ann", "the report moves", now + timedelta(days=1))
+                acknowledge(lake, results_of(lake), ids, ack, now)
+            elif run == "r2" and change == "expect":
+                lake = shop.lake(tmp_path, extra=beat + EXPECTED)
+            elif run == "r2" and change == "remove":
+                shop.write("customers")
+                lake = shop.lake(tmp_path, tables=[entry(shop, "customers")], extra=beat)
+    reason = ("no heartbeat was sent, because coverage is lost in 2 tables",)
+    assert warnings == [(), reason, () if change else reason]
+    assert len(receiver.gets) == (2 if change else 1)
+    assert states(lake) == {"events": state, "orders": state}
 
 
 def test_a_table_that_was_never_judged_has_lost_nothing(shop: Shop, tmp_path: Path) -> None:
@@ -178,11 +253,7 @@ def test_a_renamed_table_stays_blind_under_its_new_name(shop: Shop, tmp_path: Pa
     lose_report(shop)
     audited(lake, run_id="r2")
     before = ledger(lake)["orders"]
-    entries = [
-        f"- {{name: {name}, location: 's3://{shop.bucket}/warehouse/{folder}', manifests: [{{kind: delta}}]}}"
-        for name, folder in (("sales", "orders"), ("events", "events"))
-    ]
-    renamed = shop.lake(tmp_path, tables=entries)
+    renamed = shop.lake(tmp_path, tables=[entry(shop, "sales", folder="orders"), entry(shop, "events")])
     audited(renamed, run_id="r3")
     assert states(renamed) == {"events": "open", "orders": "resolved", "sales": "open"}
     after = ledger(renamed)["sales"]
@@ -196,9 +267,6 @@ def test_a_table_that_is_renamed_on_the_night_of_the_loss_is_blind(shop: Shop, t
     shop.take_inventory()
     audited(shop.lake(tmp_path), run_id="r1")
     lose_report(shop)
-    entry = (
-        f"- {{name: sales, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
-    )
-    renamed = shop.lake(tmp_path, tables=[entry])
+    renamed = shop.lake(tmp_path, tables=[entry(shop, "sales", folder="orders")])
     audited(renamed, run_id="r2")
     assert states(renamed) == {"sales": "open"}
