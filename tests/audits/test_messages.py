@@ -1,6 +1,7 @@
 """Printed texts of whole audits of real tables: causes, times and counts. No JVM."""
 
 import io
+import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from lakeaudit.explain import text_output
 from lakeaudit.report.gather import gather
 from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.runtime.connections.aws import Endpoint
+from lakeaudit.runtime.progress import JsonProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
@@ -88,3 +90,20 @@ def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_ma
     shown = io.StringIO()
     RowPrinter("lake.yaml", results, {})(Console(file=shown, width=200), rows[whole[0]])
     assert f"the whole partition is missing: day={DAYS[0]}, files: {len(whole)}" in shown.getvalue()
+
+
+def test_the_stage_that_reads_and_matches_files_reports_its_completed_part(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """The other stages of an audit count no work, and their lines have no total."""
+    shop.take_inventory(files=3)
+    stream = io.StringIO()
+    outcome = audited(shop.lake(tmp_path), progress=JsonProgress(stream, every=0.002))
+    assert outcome.exit_code == 0
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    counted = [line for line in lines if "total" in line]
+    assert {line["stage"] for line in counted} == {"match and classify"}
+    assert {line["unit"] for line in counted} == {"parts"}
+    assert all(line["running"] and 0 <= line["done"] <= line["total"] for line in counted)
+    assert [line["done"] for line in counted] == sorted(line["done"] for line in counted)
+    assert counted[-1]["done"] == counted[-1]["total"] >= 3, "each file of the report is a part"

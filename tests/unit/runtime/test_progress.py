@@ -3,11 +3,14 @@
 import io
 import json
 import re
+import threading
 import time
 
+import pytest
 from rich.console import Console
 
-from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Work, running_text
+from lakeaudit.runtime import progress
+from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Work, progress_on, running_text
 
 
 def test_a_long_stage_is_reported_while_it_runs_and_when_it_ends() -> None:
@@ -22,6 +25,35 @@ def test_a_long_stage_is_reported_while_it_runs_and_when_it_ends() -> None:
         tuple(line[name] for name in ("stage", "running", "done", "total", "unit")) for line in running
     } == {("match", True, 3, 12, "parts")}
     assert (last["failed"], last["files"], "running" in last) == (False, 7, False)
+
+
+def test_a_log_has_a_line_every_15_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is replaced: as soon as the work is known, a minute passes at once."""
+    pauses: list[float] = []
+    known = threading.Event()
+
+    class Minute:
+        """An event that is not set before 60 seconds have passed."""
+
+        def wait(self, seconds: float) -> bool:
+            known.wait()
+            pauses.append(seconds)
+            return sum(pauses) > 60
+
+        def set(self) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "Event", Minute)
+    stream = io.StringIO()
+    with progress_on(stream).stage("match") as log:
+        log.watch(lambda: Work(3, 12, "parts"))
+        known.set()
+        while sum(pauses) <= 60:
+            time.sleep(0.001)
+    *running, last = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert {*pauses} == {15.0}
+    assert [(line["done"], line["total"]) for line in running] == [(3, 12)] * 4
+    assert last["failed"] is False
 
 
 def test_a_short_stage_is_one_line() -> None:
