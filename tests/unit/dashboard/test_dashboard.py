@@ -6,6 +6,7 @@ import socket
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
+import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
@@ -21,12 +23,12 @@ from lakeaudit import cli
 from lakeaudit.alerts.metrics import write_metrics
 from lakeaudit.commands import dashboard as command
 from lakeaudit.config import load_lake
-from lakeaudit.dashboard import session, widgets
+from lakeaudit.dashboard import markup, session, widgets
 from lakeaudit.dashboard.serve import Where, options
 from lakeaudit.dashboard.source_query import is_own
 from lakeaudit.errors import BadInput
 from lakeaudit.explain.source_answers import SourceAnswer
-from lakeaudit.formatting import visible
+from lakeaudit.formatting import UNKNOWN, visible
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.report.plots import spark_path
@@ -775,6 +777,49 @@ def test_a_long_text_keeps_both_ends() -> None:
     assert widgets.shortened("a" * 90) == "a" * 90
     short = widgets.shortened("a" * 50 + "b" * 500 + "c" * 60)
     assert (len(short), short[:30], short[-60:]) == (91, "a" * 30, "c" * 60)
+
+
+@pytest.mark.parametrize(
+    ("rows", "filled", "shown"),
+    [
+        (20, 20, True),
+        (20, 2, True),  # nine of ten are empty
+        (20, 1, False),
+        (20, 0, False),
+        (19, 1, False),
+        (10, 1, True),
+        (9, 1, True),
+        (1, 0, False),
+        (0, 0, False),
+    ],
+)
+@pytest.mark.parametrize("empty", ["", UNKNOWN])
+def test_a_grid_leaves_out_a_column_that_is_nearly_empty(
+    monkeypatch: pytest.MonkeyPatch, rows: int, filled: int, shown: bool, empty: str
+) -> None:
+    frames: list[Any] = []
+    monkeypatch.setattr(st, "table", lambda frame, **_: frames.append(frame))
+    cells = [(empty, "x" if at < filled else empty, "last") for at in range(rows)]
+    widgets.grid(("first", "middle", "last"), cells, alt="rows")
+    (frame,) = frames
+    assert [*frame.columns] == ["first", *["middle"] * shown, *["last"] * (rows > 0)]
+    assert [*frame["first"]] == [empty] * rows, "the first column stays, even if it is empty"
+    assert not shown or [*frame["middle"]].count("x") == filled
+
+
+def test_numbers_of_a_grid_stay_right_aligned_beside_a_column_that_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys: list[str] = []
+
+    def container(key: str) -> AbstractContextManager[None]:
+        keys.append(key)
+        return nullcontext()
+
+    monkeypatch.setattr(st, "container", container)
+    monkeypatch.setattr(st, "table", lambda *_, **__: None)
+    widgets.grid(("table", "owner", "files"), [("orders", "", "3")], alt="rows", numbers=("files",))
+    assert keys[0].startswith(f"{markup.GRID}-n2-"), "files is the second column that is shown"
 
 
 def test_every_kind_is_called_by_plain_words() -> None:
