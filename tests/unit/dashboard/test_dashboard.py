@@ -1,6 +1,7 @@
 """The dashboard's pages, run by Streamlit's own test driver: their text, and that stored text cannot act."""
 
 import http.client
+import json
 import re
 import socket
 import sys
@@ -220,6 +221,39 @@ def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
     assert first["judged"] != first["judged"], "a normal value is shown once"
     assert (rows.iloc[1]["judged"], rows.iloc[1]["why not all"]) == (0.0, "nothing could be judged")
     assert "owner" not in rows, "nobody has one"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "most"),
+    [
+        ({"orders": 1}, 1),
+        ({"orders": 3, "items": 12}, 12),
+    ],
+)
+def test_the_trend_of_the_grid_names_its_dates_and_its_scale(
+    lake: str, place: Location, kinds: dict[str, int], most: int
+) -> None:
+    rows = [dropped(f"{name}{at}", table_name=name) for name, files in kinds.items() for at in range(files)]
+    opened = [
+        transition(row, "opened", at=NOW - HOUR, transition_id=row["discrepancy_id"], to_severity="critical")
+        for row in rows
+    ]
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered(name) for name in kinds], findings=rows,
+        discrepancies=[discrepancy(row, opened_at=NOW - HOUR) for row in rows], transitions=opened,
+    )  # fmt: skip
+    began = datetime.now(UTC)
+    (grid,) = page(lake, "lake").dataframe
+    column = json.loads(grid.proto.columns)["30 days"]
+    possible = [  # the page reads the clock itself, perhaps after midnight
+        f"{now - timedelta(days=29):%m-%d} to {now:%m-%d}, 0 to {most}" for now in (began, datetime.now(UTC))
+    ]
+    assert column["label"] in possible
+    scale = column["type_config"]
+    assert (scale["type"], scale["y_min"], scale["y_max"]) == ("area_chart", 0, most)
+    assert "same scale for every table" in column["help"]
+    assert {len(line) for line in grid.value["30 days"]} == {30}
+    assert max(max(line) for line in grid.value["30 days"]) == most
 
 
 def test_stored_names_in_the_grid_cannot_change_the_address(lake: str, place: Location) -> None:
@@ -520,6 +554,24 @@ def test_the_runs(lake: str, place: Location) -> None:
     one = page(lake, "runs", run="r1")
     assert [*one.dataframe[0].value["table"]] == ["table?table=orders"]
     assert "Failed: suite x" in page_text(one)
+
+
+@pytest.mark.parametrize("name", ["inventories/shop", *HOSTILE])
+def test_pages_state_why_the_last_run_failed(lake: str, place: Location, name: str) -> None:
+    error = f"s3://{name}: no report is complete"
+    later = {name: at + HOUR / 2 for name, at in TIMES.items()}
+    publish(place, runs=[run(**TIMES), run("r2", "failed", **later, error=error)], coverage=[covered()])
+    cause = visible(error)
+    driver = page(lake, "runs", run="r2")
+    assert cause in [each.value for each in driver.text], "the page of the run"
+    assert "Nothing could be judged: the run published no coverage." in page_text(driver)
+    rows = page(lake, "runs").dataframe[0].value.set_index("run")
+    assert rows.loc["runs?run=r2", "why not complete"] == cause
+    assert rows.loc["runs?run=r1", "why not complete"] == ""
+    (trouble,) = [each.value for each in page(lake, "lake").markdown if ":red-badge[audit]" in each.value]
+    began = f"{later['started_at']:%Y-%m-%d %H:%M:%S}Z"
+    sentence = widgets.prose(f"The last audit failed: run r2, started {began}: {error}")
+    assert trouble == f":red-badge[audit] {sentence}"
 
 
 def test_a_run_shows_its_changes(lake: str, place: Location) -> None:
