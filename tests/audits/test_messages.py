@@ -15,6 +15,7 @@ from lakeaudit.audit.outcome import Outcome
 from lakeaudit.commands.findings import RowPrinter
 from lakeaudit.config import Lake
 from lakeaudit.explain import text_output
+from lakeaudit.formatting import visible
 from lakeaudit.report.gather import gather
 from lakeaudit.results.summaries.change_summary import changes_of
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -58,6 +59,7 @@ def test_a_failed_run_names_its_cause_in_its_last_line(shop: Shop, tmp_path: Pat
     assert cli.main(["findings", str(tmp_path / "lake.yaml"), "--format", "jsonl"]) == 0
     printed = capsys.readouterr()
     assert "of run r2 (failed" in printed.err
+    assert f"the run r2 failed: {visible(outcome.summary['error'])}" in printed.err
 
 
 def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_markers(

@@ -52,7 +52,9 @@ def write(lake: Lake, results: Results, out: TextIO, request: Request, now: date
     listing = _listing(lake, results, run, request, now)
     n = FORMATS[request.format](rows, out, listing)
     return CommandResult(
-        listing.summary(n), 0, warnings=(*_no_such_partition(request.row_filter, n), *listing.doubts)
+        listing.summary(n),
+        0,
+        warnings=(*_no_such_partition(request.row_filter, n), *_failure(run), *listing.doubts),
     )
 
 
@@ -96,6 +98,13 @@ def newer_failure(results: Results, run: dict[str, Any]) -> tuple[str, ...]:
     if newer is None:
         return ()
     return (visible(f"the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}"),)
+
+
+def _failure(run: dict[str, Any]) -> tuple[str, ...]:
+    """Return a line about a run that failed and wrote findings nevertheless, with its error."""
+    if run["status"] != "failed":
+        return ()
+    return (visible(f"the run {run['run_id']} failed: {run['error'] or 'the cause is not known'}"),)
 
 
 def _no_such_partition(row_filter: RowFilter, number: int) -> tuple[str, ...]:

@@ -109,12 +109,21 @@ class Results(ResultTables):
         if run_id is None:
             if run := self.last_published():
                 return run
-            raise CannotAudit(self._place.uri, "holds no finished audit", "run `lakeaudit audit` first")
+            what = f"holds no finished audit{self._last_failure()}"
+            raise CannotAudit(self._place.uri, what, "run `lakeaudit audit` first")
         run = self.run(run_id)
         if run["status"] not in PUBLISHED:
-            what = f"that run is {run['status']}: it published nothing"
+            why = f"; its error: {run['error']}" if run["error"] else ""
+            what = f"that run is {run['status']}: it published nothing{why}"
             raise BadInput(f"--run-id {run_id}", what, "run it again, or leave --run-id out")
         return run
+
+    def _last_failure(self) -> str:
+        """Return the cause of the last failure, as the end of a sentence; empty if no run failed."""
+        failed = [run for run in self.runs() if run["status"] == "failed"]
+        if not failed:
+            return ""
+        return f"; the run {failed[-1]['run_id']} failed: {failed[-1]['error'] or 'the cause is not known'}"
 
     def with_findings(self, run_id: str | None) -> Row:
         """Return the row of a run that wrote findings, even if it could judge nothing; by default the last one.

@@ -14,7 +14,9 @@ from lakeaudit.dashboard import addresses
 from lakeaudit.dashboard.app import current_metrics
 from lakeaudit.dashboard.served_lakes import is_several, lake_files, served_lakes
 from lakeaudit.errors import BadInput
+from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
+from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, publish, run
 from tests.unit.dashboard.test_dashboard import page_text
 
@@ -74,6 +76,27 @@ def test_the_start_page_shows_all_lakes_the_worst_first(folder: str) -> None:
     ]
     assert places == sorted(places)
     assert "no lake" not in text
+
+
+@pytest.mark.parametrize("name", ["inventories/web", *HOSTILE])
+def test_the_start_page_states_why_the_last_audit_of_a_lake_failed(tmp_path: Path, name: str) -> None:
+    """A lake whose last audit failed is not green, with or without an audit before."""
+    error = f"s3://{name}: no report is complete"
+    now = AT + timedelta(minutes=30)
+    failed = run("r2", "failed", error=error, as_of=now, started_at=now, finished_at=now)
+    before = run(as_of=AT, started_at=AT, finished_at=AT)
+    publish(
+        write_lake(tmp_path, "web"),
+        runs=[before | {"lake": "web"}, failed | {"lake": "web"}],
+        coverage=[covered() | {"lake": "web"}],
+    )
+    publish(write_lake(tmp_path, "new"), runs=[failed | {"lake": "new"}])
+    driver = opened([str(tmp_path)], f"{BASE}/")
+    assert "2 lakes, 2 with something wrong" in page_text(driver)
+    lines = [each.value for each in driver.text if "The last audit failed: run r2" in each.value]
+    assert len(lines) == 2
+    assert [line for line in lines if not line.endswith(f": {visible(error)}")] == []
+    assert ":green-badge" not in page_text(driver)
 
 
 @pytest.mark.parametrize("lake", ["shop", "web"])
