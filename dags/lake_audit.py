@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Param, get_parsing_context
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
 
+from lake_airflow import in_utc
 from lake_broken import broken_dag
 from lake_events import EVENTS, LakeEvents
 from lake_fail_on import rule_of
@@ -33,7 +34,7 @@ def audit_dag(lake: LakeFile) -> DAG:
         lake.dag_id,
         description=f"Consistency audit of the lake {lake.lake}",
         doc_md=_doc(lake),
-        schedule=lake.schedule,
+        schedule=in_utc(lake.schedule),
         catchup=False,
         auto_register=False,  # only valid DAGs become globals below
         max_active_runs=1,

@@ -764,7 +764,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "lake_steps",
         ),
     },
-    "lake_audit": {"airflow", *BUILDS},
+    "lake_audit": {"airflow", "lake_airflow", *BUILDS},
     "lake_reconcile": {"airflow", "lake_pages", *BUILDS},
 }
 """Besides Python's own: Airflow has an environment of its own, and reads these files all day."""
