@@ -103,7 +103,9 @@ def test_a_report_that_stops_arriving_is_lost_coverage_once_it_is_older_than_max
     nights.shop.s3.delete_object(Bucket=nights.shop.bucket, Key=lost)
     stale = nights.audit(2)
     assert (stale.exit_code, stale.summary["coverage_lost"]) == (3, 2)
-    assert nights.titles[2] == [f"COVERAGE LOST (error) in 2 tables of 2 owners (and 1 other finding): {reason}"]
+    assert nights.titles[2] == [
+        f"COVERAGE LOST (error) in 2 tables of 2 owners (and 1 other finding): {reason}"
+    ]
     for words in (
         f"an audit last judged the table at {second(nights.at(1))} from storage as of {taken}",
         f" (usable until {usable}); {HIDDEN}\n",

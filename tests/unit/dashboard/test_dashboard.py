@@ -1051,6 +1051,27 @@ def test_beyond_this_machine_it_asks_for_a_token(lake: str) -> None:
         process.communicate()
 
 
+@pytest.mark.parametrize(
+    ("status", "state", "is_stated"),
+    [("undone", "open", True), ("undone", "resolved", False), ("applied", "open", False)],
+)
+def test_a_file_says_whether_its_repair_was_undone(
+    lake: str, place: Location, status: str, state: str, is_stated: bool
+) -> None:
+    lost = dropped("a")
+    step = {"plan_id": "p1", "lake": "shop", "batch": 0, "discrepancy_id": lost["discrepancy_id"], "action_id": "1",
+            "action": "restore_version", "table_name": "orders", "status": status, "done_at": NOW - HOUR}  # fmt: skip
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        discrepancies=[discrepancy(lost, state)],
+        actions=[step],
+    )
+    text = page_text(page(lake, "file", id=lost["discrepancy_id"]))
+    assert ("The repair by the plan p1 was undone" in text) is is_stated
+
+
 # --- plans and notices -------------------------------------------------------------------------------------
 
 

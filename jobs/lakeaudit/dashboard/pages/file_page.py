@@ -95,7 +95,7 @@ def _file(
         )
     unresolved = [row for row in subject.rows if row["state"] != "resolved"]
     for row in subject.rows:
-        _row(session, row, is_file=is_file, unresolved=unresolved)
+        _row(session, row, is_file=is_file, unresolved=unresolved, undone=_undone(subject, row))
     _rest(session, subject)
     _behind(subject)
     _history(session, subject)
@@ -130,8 +130,21 @@ def _rest(session: PageSession, subject: Subject) -> None:
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
-def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[Row]) -> None:
-    """Show one discrepancy; `unresolved` are all unresolved ones of its file, including this one."""
+def _undone(subject: Subject, row: Row) -> str:
+    """Return which plan undid its repair of an open discrepancy, and when; empty if none did."""
+    steps = [step for step in subject.steps if step["discrepancy_id"] == row["discrepancy_id"]]
+    undone = [step for step in steps if step["status"] == "undone"] if row["state"] == "open" else []
+    if not undone:
+        return ""
+    last = max(undone, key=lambda step: step["done_at"])
+    return f"The repair by the plan {last['plan_id']} was undone {formatting.second(last['done_at'])}."
+
+
+def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[Row], undone: str) -> None:
+    """Show one discrepancy.
+
+    `unresolved` are all unresolved ones of its file, including this one; `undone` says whether a repair was undone.
+    """
     waits = next_steps.waits(row, {each["kind"] for each in unresolved})
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
     several = len({each["table_name"] for each in unresolved}) > 1
@@ -142,6 +155,8 @@ def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[
     recoverable = of_finding(row, session.now)
     if recoverable and not waits:
         widgets.plain(f"{recoverable[:1].upper()}{recoverable[1:]}.")
+    if undone:
+        widgets.plain(undone)
     _commands(session, row, unresolved, waits=waits)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
