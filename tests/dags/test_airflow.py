@@ -30,7 +30,8 @@ from lakeaudit.demo.breaker import Fault
 from lakeaudit.demo.compare import compare, read_run
 from lakeaudit.demo.scenario import Draw
 from lakeaudit.demo.standing_lake import CONF, lake_served
-from lakeaudit.formatting import count, second, times, visible
+from lakeaudit.formatting import second, times, visible
+from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
@@ -239,11 +240,12 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_is_recovera
     alike = [
         row for row in held if all(row[name] == worst[name] for name in ("table_name", "kind", "severity"))
     ]
+    files = sum(row["files"] or 0 for row in alike)
     with dashboard(folder) as page:
         main = page.get_by_test_id("stMain")
         page.get_by_role("link", name=worst["table_name"], exact=True).click()
         for words in (
-            f"{count(len(alike))} {worst['kind'].replace('_', ' ')}",
+            counted_kind(worst["kind"], len(alike), files),
             KINDS[worst["kind"]].words,
             f"Since {second(min(row['first_seen_at'] for row in alike))}",
         ):
