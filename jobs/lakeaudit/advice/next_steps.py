@@ -578,10 +578,15 @@ def printed_step(
     return None if follows_lost_commit(finding, beside) else way_back(finding, at, marker)
 
 
+def typed_file(finding: Row) -> str | None:
+    """Return the URI of the only file of a finding as a command can have it; None: it has no such file."""
+    place = uri(finding)
+    return place if finding["subject_type"] == "file" and place and "\0" not in place else None
+
+
 def learn_more(lake: str, run_id: str, finding: Row) -> str:
     """Return the command that explains a finding: `explain` for a file, else `findings` with its kind and table."""
-    place = uri(finding)
-    if finding["subject_type"] == "file" and place and "\0" not in place:
+    if (place := typed_file(finding)) is not None:
         return f"lakeaudit explain {operand(lake)} {operand(place)}"
     table = f" {option('--table', finding['table_name'])}" if finding["table_name"] else ""
     files = " --files" if finding["axis"] == "leftover" else ""

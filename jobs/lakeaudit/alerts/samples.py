@@ -27,8 +27,9 @@ MOST_TABLES = 2000
 MOST_SOURCES = 100
 """Highest number of sources with series of their own."""
 OTHER_TABLES = "(other tables)"
-SOURCES = "(sources)"
 """Label of the sum over the tables without a series of their own."""
+SOURCES = "(sources)"
+"""Label of findings about sources, which have no table."""
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))
 """Possible final states of an audit."""

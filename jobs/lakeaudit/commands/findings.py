@@ -19,7 +19,7 @@ from lakeaudit.explain.formats.registry import FORMATS
 from lakeaudit.formatting import number, second, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.results.leftover_groups import expand_groups, group_samples
-from lakeaudit.results.read import Results, RowFilter
+from lakeaudit.results.read import Results, RowFilter, failure_of
 from lakeaudit.schemas import FINDINGS, rows_of
 
 
@@ -97,14 +97,12 @@ def newer_failure(results: Results, run: dict[str, Any]) -> tuple[str, ...]:
     newer = results.failed_since(run)
     if newer is None:
         return ()
-    return (visible(f"the newer run {newer['run_id']} failed: {newer['error'] or 'the cause is not known'}"),)
+    return (visible(f"the newer {failure_of(newer)}"),)
 
 
 def _failure(run: dict[str, Any]) -> tuple[str, ...]:
     """Return a line about a run that failed and wrote findings nevertheless, with its error."""
-    if run["status"] != "failed":
-        return ()
-    return (visible(f"the run {run['run_id']} failed: {run['error'] or 'the cause is not known'}"),)
+    return (visible(f"the {failure_of(run)}"),) if run["status"] == "failed" else ()
 
 
 def _no_such_partition(row_filter: RowFilter, number: int) -> tuple[str, ...]:

@@ -72,6 +72,11 @@ class RowFilter:
 ALL = RowFilter()
 
 
+def failure_of(run: Row) -> str:
+    """Return which run failed, and why."""
+    return f"run {run['run_id']} failed: {run['error'] or 'the cause is not known'}"
+
+
 class Results(ResultTables):
     """The results of one lake at one place.
 
@@ -121,9 +126,7 @@ class Results(ResultTables):
     def _last_failure(self) -> str:
         """Return the cause of the last failure, as the end of a sentence; empty if no run failed."""
         failed = [run for run in self.runs() if run["status"] == "failed"]
-        if not failed:
-            return ""
-        return f"; the run {failed[-1]['run_id']} failed: {failed[-1]['error'] or 'the cause is not known'}"
+        return f"; the {failure_of(failed[-1])}" if failed else ""
 
     def with_findings(self, run_id: str | None) -> Row:
         """Return the row of a run that wrote findings, even if it could judge nothing; by default the last one.

@@ -284,11 +284,9 @@ def _before_plan(row: Row, *, restore: bool) -> str:
 def _plan(session: PageSession, row: Row, *, restore: bool) -> str:
     causes = [row["cause"]] if row["cause"] else []
     answers = Recovery.of_finding(row).plannable
-    place = uri_of(row["bucket"] or "", row["key"] or "")
-    is_file = row["subject_type"] == "file" and row["key"] and "\0" not in place
     return next_steps.repair_command(
         session.lake_file, row["table_name"], row["kind"], answers, causes,
-        restore=restore, file=place if is_file else None,
+        restore=restore, file=next_steps.typed_file(row),
     )  # fmt: skip
 
 

@@ -69,8 +69,7 @@ def _times(times: Sequence[KindTimes]) -> None:
     widgets.grid(columns, rows, alt="Times to detect and to resolve", phone=("kind", *columns[2:]))
     st.caption(
         "Time to detect: from the loss, if a delete marker or a record of requests has its time, until an audit found "
-        "it. "
-        "Time to resolve: from then until an audit found it repaired, or somebody closed it; "
+        "it. Time to resolve: from then until an audit found it repaired, or somebody closed it; "
         "a reopened one is not resolved."
     )
 
