@@ -259,7 +259,7 @@ _ALL = (
         "phantom", "metastore", "error",
         "the metadata store lists a file that storage does not have and that no newest table version needs",
         "Remove the entry from the metadata store. If the file also has the finding `dropped_history`, restore the "
-        "file first, because the entry may name the right version.",
+        "file first, because the entry may name the version to restore.",
     ),
     Kind(
         "metastore_stale", "metastore", "error",

@@ -66,10 +66,10 @@ def findings(
 ) -> int:
     """Print the findings of a run, worst first.
 
-    --format jsonl prints every value unchanged. csv is for spreadsheets, markdown for pull requests and chats, junit,
-    sarif and github are for CI systems. --as writes a list of files for another tool: s3-batch lists files to
-    restore, and the other values list unused files to delete. The list has only files with an open discrepancy that
-    `reconcile plan` would repair. --allow adds more files.
+    --format jsonl prints every value unchanged. csv is for spreadsheets. markdown is for pull requests and
+    chats. junit, sarif and github are for CI systems. --as writes a list of files for another tool: s3-batch lists
+    files to restore, and the other values list unused files to delete. The list has only files with an open
+    discrepancy that `reconcile plan` would repair. --allow adds more files.
     """
     from lakeaudit.commands import findings as command
 

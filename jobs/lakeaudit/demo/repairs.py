@@ -47,10 +47,9 @@ class RepairOutcome:
         before: number of open findings before the repairs.
         planned: number of findings with a step.
         for_person: number of the other findings that need a person; `for_both` need a person and have a step,
-            and steps for the same file or folder repaired `person_repaired` of those without one.
+            and the steps of other findings repaired `person_repaired` of those without one.
         applied: number of findings with an applied step.
-        resolved: number of findings that the next audit resolved; `resolved_by_step` of them had an applied step, and
-            `resolved_beside` of the others are about a file or folder that an applied step of another finding repaired.
+        resolved: number of findings that the next audit resolved.
         follows: new findings that a repair is expected to cause.
         odd: errors: findings that are open although their step was applied, and other new findings.
         differs: whether the findings after the undo differ from those before the repairs.
@@ -64,14 +63,12 @@ class RepairOutcome:
     for_person: int
     applied: int
     resolved: int
-    resolved_by_step: int
     follows: tuple[str, ...]
     odd: tuple[str, ...]
     differs: bool
     new_markers: bool
     for_both: int = 0
     person_repaired: int = 0
-    resolved_beside: int = 0
     restorable: int = 0
     unplanned: Mapping[str, Sequence[str]] = field(default_factory=dict)
     hiding: bool = False
@@ -101,7 +98,7 @@ class RepairOutcome:
             hidden = _not_hidden(reasons, self.tables) if status == "unknown" and self.hiding else ()
             yield from hidden or [_result(status, reasons)]
         noun = "discrepancy" if self.resolved == 1 else "discrepancies"
-        yield f"The next audit resolved {count(self.resolved)} {noun}{self._without_step}."
+        yield f"The next audit resolved {count(self.resolved)} {noun}."
         yield from (f"This new finding follows from a repair: {each}." for each in self.follows)
         yield from (f"Error: {each}." for each in self.odd)
         yield (
@@ -125,8 +122,8 @@ class RepairOutcome:
         if not self.person_repaired:
             return f"A person has to decide about {rest}"
         return (
-            f"The {rest} had no step of their own: {count(self.person_repaired)} were repaired by steps for the same "
-            f"files or folders, and a person has to decide about {count(self.for_person - self.person_repaired)}"
+            f"The {rest} had no step of their own: the steps of other findings repaired {count(self.person_repaired)}, "
+            f"and a person has to decide about {count(self.for_person - self.person_repaired)}"
         )
 
     @property
@@ -142,18 +139,6 @@ class RepairOutcome:
         )
         for reason, tables in sorted(self.unplanned.items()):
             yield from (f"- {table}: {reason}" for table in tables)
-
-    @property
-    def _without_step(self) -> str:
-        """Return how discrepancies without an applied step of their own were resolved."""
-        rest = self.resolved - self.resolved_by_step
-        if not rest:
-            return ": the plan had a step for each of them"
-        if rest == self.resolved_beside:
-            own = f"{count(self.resolved_by_step)} because of their own steps"
-            others = f"{count(rest)} because of the step of another discrepancy about the same file or folder"
-            return f": {own}, and {others}"
-        return f", {count(rest)} of them without an applied step of their own"
 
     @property
     def summary(self) -> str:
@@ -276,7 +261,6 @@ def _outcome(
     undecided = {step["action"] for step in steps if step["status"] == "unknown"}
     resolved = {of for of, row in after.items() if of in before and row["state"] == "resolved"}
     repaired = {(step["bucket"], step["key"]) for step in done}
-    places = {(bucket, (key or "").rstrip("/")) for bucket, key in repaired}
     new = [row for of, row in after.items() if row["state"] == "open" and of not in before]
     odd = [f"the finding {_label(after[of])} is still open although its step was applied"
            for of in sorted(applied) if after[of]["state"] == "open"]  # fmt: skip
@@ -288,27 +272,18 @@ def _outcome(
         planned=len(stepped),
         for_person=len(people - stepped),
         for_both=len(people & stepped),
-        person_repaired=sum(_is_beside(before[of], places) for of in (resolved & people) - stepped),
+        person_repaired=len((resolved & people) - stepped),
         applied=len(applied),
         resolved=len(resolved),
-        resolved_by_step=len(resolved & applied),
         follows=tuple(_label(row) for row in new if _follows(row, repaired)),
         odd=tuple(odd),
         differs=differs,
-        resolved_beside=sum(_is_beside(before[of], places) for of in resolved - applied),
         restorable=len(restorable),
         unplanned=unplanned,
         hiding=undecided <= {*REMOVING, *_REMOVE_ENTRY},
         tables=tables,
         new_markers=any(step["action"] == RemoveDeleteMarker.name for step in done),
     )
-
-
-def _is_beside(row: Row, repaired: Collection[tuple[str, str]]) -> bool:
-    """Return whether a step repaired the file of a discrepancy, or a folder around it."""
-    parts = (row["key"] or "").split("/")
-    around = ("/".join(parts[:at]) for at in range(1, len(parts) + 1))
-    return any((row["bucket"], key) in repaired for key in around)
 
 
 _REMOVE_ENTRY = ("remove_entry", "remove_name")

@@ -83,7 +83,7 @@ _ABSENT_FIELD = """CASE WHEN rule = 'metastore_tree.field_absent' THEN ': ' || c
 _OF_PARENT = {
     "metastore_tree.parent_missing": "the metadata store has no entry for this folder",
     "metastore_tree.parent_tombstone": "the metadata store says that this folder is deleted",
-    "metastore_tree.parent_file": "the metadata store has this folder as a file",
+    "metastore_tree.parent_file": "the metadata store lists this folder as a file",
 }
 
 
@@ -115,7 +115,7 @@ def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     of_parents = _AS_ENTERED | {
         "subject_type": "'prefix'",
         "subject": uri("bucket", "key"),
-        "explanation": "fault || ', although it has entries under this folder'",
+        "explanation": "fault || ', although the store lists entries under this folder'",
     }
     return duck.union(con, [entries, finished(con, parents_at_fault(con, rows), of_parents, stamp)])
 

@@ -216,13 +216,11 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         for_person=4,
         applied=1,
         resolved=2,
-        resolved_by_step=1,
         follows=("phantom s3://lake/a",),
         odd=(),
         differs=False,
         new_markers=True,
         for_both=1,
-        resolved_beside=0,
         restorable=3,
         unplanned={"torn": ["t"]},
         hiding=True,
@@ -238,7 +236,7 @@ def test_the_numbers_of_the_repairs_add_up() -> None:
         "- t: torn",
         "1 step was applied.",
         f"{checked}: a; b; c; and 1 more reason.",
-        "The next audit resolved 2 discrepancies, 1 of them without an applied step of their own.",
+        "The next audit resolved 2 discrepancies.",
         "This new finding follows from a repair: phantom s3://lake/a.",
         "After the undo, an audit reported the same 7 findings as before the repair.",
     ]
@@ -254,20 +252,18 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
         person_repaired=2,
         applied=1,
         resolved=3,
-        resolved_by_step=1,
         follows=(),
         odd=(),
         differs=False,
         new_markers=False,
-        resolved_beside=2,
         hiding=True,
         tables=("t", "u"),
     )
     lines = list(outcome.lines)
     assert lines[1:7] == [
         (
-            "The 3 other findings had no step of their own: 2 were repaired by steps for the same files or folders, "
-            "and a person has to decide about 1."
+            "The 3 other findings had no step of their own: the steps of other findings repaired 2, and a person has "
+            "to decide about 1."
         ),
         (
             "2 steps were not applied (status `unknown`). They would hide files or remove entries, but 2 tables that "
@@ -275,9 +271,6 @@ def test_the_repairs_say_why_files_were_not_hidden_and_what_else_a_step_repaired
         ),
         "- t: torn",
         "- u: no log; repeat the command",
-        (
-            "The next audit resolved 3 discrepancies: 1 because of their own steps, and 2 because of the step of "
-            "another discrepancy about the same file or folder."
-        ),
+        "The next audit resolved 3 discrepancies.",
         "After the undo, an audit reported the same 4 findings as before the repair.",
     ]
