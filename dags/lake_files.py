@@ -63,8 +63,8 @@ class LakeFile:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     reconcile: str | None = None
     """When its reconcile DAG plans: `manual` or `on_discrepancies`; None: it has no such DAG."""
-    assets: tuple[str, ...] = ()
-    """Names or patterns of tables whose audits are events of an asset of their own."""
+    assets: tuple[str, ...] = ("*",)
+    """Names or patterns of tables whose audits are events of an asset of their own; empty: none."""
     fail_on: tuple[str, ...] = DEFAULT
     """Conditions on which the task `audit` fails after an audit."""
     pool: str | None = None

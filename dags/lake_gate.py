@@ -30,7 +30,7 @@ OnBad = Literal["wait", "fail"]
 
 
 def table_asset(lake: str, table: str) -> Asset:
-    """Return the asset of a table; an audit updates it if `airflow.assets` of the lake file selects the table."""
+    """Return the asset of a table; audits update it unless `airflow.assets` of the lake file leaves the table out."""
     return Asset(f"lakeaudit://{quote(lake, safe='')}/{quote(table, safe='')}")
 
 

@@ -43,6 +43,7 @@ class StatusFile:
 
     def __init__(self, name: str | None, clients: Clients | None = None) -> None:
         self._name = name
+        self.is_written = name is not None
         self.clients = clients or Clients()
         self.ended = False
 

@@ -362,8 +362,8 @@ class Airflow(Block):
     spark_conf: dict[Text, Text] = Field(default_factory=dict)
     reconcile: Literal["manual", "on_discrepancies"] | None = None
     """Creates a DAG that plans repairs of the lake, waits for approval, and applies them; None: no such DAG."""
-    assets: tuple[Glob, ...] = ()
-    """Tables whose audits are events of an asset of their own: names or patterns."""
+    assets: tuple[Glob, ...] = ("*",)
+    """Tables whose audits are events of an asset of their own: names or patterns; an empty list means none."""
     fail_on: FailOn = ("critical", "coverage_lost", "failed")
     """Conditions on which the task `audit` fails after an audit."""
     pool: Text | None = None

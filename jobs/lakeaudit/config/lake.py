@@ -286,7 +286,7 @@ class Lake(Block):
     """An audit without Great Expectations, which checks the results, does not start."""
     overdue: timedelta = timedelta(hours=36)
     """The time without a published audit after which an alert is sent."""
-    assets: tuple[str, ...] = ()
+    assets: tuple[str, ...] = ("*",)
     """Names or patterns of the tables for which an audit reports whether they may be used."""
     fail_on: tuple[str, ...] = ()
     """Conditions on which the task `audit` in Airflow fails; empty if the lake file does not mention Airflow."""
@@ -438,7 +438,7 @@ def resolve(file: LakeFile, aliases: Aliases = ()) -> Lake:
         prometheus_textfile=file.prometheus_textfile,
         gates_required=file.gates == "required",
         overdue=file.overdue,
-        assets=file.airflow.assets if file.airflow else (),
+        assets=file.airflow.assets if file.airflow else ("*",),
         fail_on=file.airflow.fail_on if file.airflow else (),
     )
 
