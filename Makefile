@@ -35,6 +35,7 @@ check-page: install ## look at the report page in a headless Chromium
 
 check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again; AIRFLOW=3.0.6 in an older one
 	@requirements/install-airflow.sh $(AIRFLOW)
+	@$(if $(AIRFLOW),,requirements/install-airflow.sh platforms)
 	@LAKEAUDIT_AIRFLOW=$(AIRFLOW) $(BIN)/pytest -m airflow -n 2 --dist loadfile
 
 check-container: install ## run the Containerfile in a bare Debian, and check the systemd units: as root, with debootstrap
@@ -71,3 +72,4 @@ lock: install ## resolve the lock files anew (UPGRADE=--upgrade takes newer vers
 	@$(COMPILE) $(UPGRADE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	@$(COMPILE) $(UPGRADE) requirements/dev.in --output-file requirements/dev.lock
 	@$(COMPILE) $(UPGRADE) requirements/airflow.in --output-file requirements/airflow.lock
+	@$(COMPILE) $(UPGRADE) requirements/platforms.in --output-file requirements/platforms.lock

@@ -2,6 +2,7 @@
 # Makes .venv-airflow what its lock file says: Airflow, which schedules audits, and nothing of lakeaudit or Spark itself.
 # With a version, such as 3.0.6, makes .venv-airflow-VERSION: this Airflow, and the packages of its time. Airflow itself
 # names no upper bounds, and 3.0 does not work with the FastAPI of today.
+# With `platforms`, makes .venv-airflow-platforms: the Airflow of platforms.lock, with the operators of the platforms.
 # Comes after install.sh, whose uv it uses. Safe to interrupt and to run again.
 set -eu
 cd "$(dirname "$0")/.."
@@ -22,12 +23,19 @@ install_other() {
 
 install_locked() {
     attempt "installing Airflow" .venv/bin/uv pip sync --quiet --compile-bytecode --python "$venv/bin/python" \
-        --require-hashes --build-constraints requirements/airflow.lock requirements/airflow.lock
+        --require-hashes --build-constraints "$lock" "$lock"
 }
 
-packages="$version$(cat requirements/airflow.lock | cksum)"
+case $version in
+    platforms) lock=requirements/platforms.lock ;;
+    *) lock=requirements/airflow.lock ;;
+esac
+packages="$version$(cat $lock | cksum)"
 if ! stamped .installed "$packages"; then
     other_venv .venv/bin/python
-    if [ -n "$version" ]; then install_other; else install_locked; fi
+    case $version in
+        '' | platforms) install_locked ;;
+        *) install_other ;;
+    esac
     stamp .installed "$packages"
 fi
