@@ -1,6 +1,13 @@
-"""JSON Schemas of the messages that receivers take: the documented limits of the parts that lakeaudit sends."""
+"""JSON Schemas of the messages that receivers take: the documented limits of the parts that lakeaudit sends.
+
+`slack_attachments` checks a message by Slack's own models, too. They know the fields of all blocks and most limits, but
+neither the 50 blocks and 100 attachments of a message nor the length of a text outside of blocks.
+"""
 
 from typing import Any
+
+from slack_sdk.models.attachments import Attachment, BlockAttachment
+from slack_sdk.models.blocks import Block
 
 Schema = dict[str, Any]
 
@@ -94,6 +101,24 @@ SLACK_ATTACHMENTS: Schema = {
         }
     },
 }
+
+
+def slack_attachments(message: Any) -> list[Any]:
+    """Return the attachments of a message as Slack's models write them. An unknown block becomes None.
+
+    Raises:
+        SlackObjectFormationError: an attachment or a block is not valid.
+        TypeError: an attachment has no text or an unknown field.
+    """
+    return [_slack_attachment(**attachment) for attachment in message["attachments"]]
+
+
+def _slack_attachment(*, blocks: list[Any] | None = None, **others: Any) -> Any:
+    if blocks is None:
+        written = Attachment(**others).to_dict()
+        return {name: value for name, value in written.items() if value != []}
+    return BlockAttachment(blocks=Block.parse_all(blocks), **others).to_dict()
+
 
 # Adaptive Cards, schema explorer: https://adaptivecards.io/explorer/ (AdaptiveCard, TextBlock), and the message around
 # a card: https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using

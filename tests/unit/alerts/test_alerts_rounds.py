@@ -27,6 +27,7 @@ from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.connections.aws import Clients, Endpoint
 from tests.builders.catcher import Catcher, catching
+from tests.builders.chat_schemas import slack_attachments
 from tests.builders.results import (
     LAKE,
     NOON,
@@ -392,6 +393,7 @@ def test_what_a_reader_of_slack_and_mail_sees(
     ops.answer = 200
     assert told(NOON + timedelta(hours=2)).sent == 2
     ((shown,),) = [post["attachments"] for post in ops.posts]
+    assert [shown] == slack_attachments(*ops.posts)
     assert (shown["title"], shown["footer"]) == (
         "lakeaudit shop: RESOLVED: 1 file dropped in orders",
         "lakeaudit",

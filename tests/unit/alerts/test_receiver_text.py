@@ -10,12 +10,19 @@ from unittest.mock import patch
 
 import pytest
 from jsonschema import Draft202012Validator
+from slack_sdk.errors import SlackObjectFormationError
 
 from lakeaudit.alerts.deliver import AppriseChannel
 from lakeaudit.alerts.message_text import tame_name
 from lakeaudit.alerts.posts import Post
 from lakeaudit.alerts.receiver_text import ReceiverText, escaped_markdown
-from tests.builders.chat_schemas import OF_RECEIVERS, TEAMS_BYTES
+from tests.builders.chat_schemas import (
+    OF_RECEIVERS,
+    SLACK_ATTACHMENTS,
+    SLACK_BLOCKS,
+    TEAMS_BYTES,
+    slack_attachments,
+)
 
 NAME = "[click](http://evil.example) *b* _i_ `c` ~s~ ||x||"
 PAGE = "  page: https://lake.example/table?table=daily_order_items"
@@ -31,6 +38,7 @@ LONG = replace(
         f"CRITICAL: {n} dropped in {NAME}\n  at stake: {n} files & 9 rows" for n in range(2_000)
     ),
 )
+LONG_TITLE = replace(POST, title=POST.title + " and in other tables" * 100)
 URLS = {
     "discord": f"discord://1234567890/{'a' * 60}",
     "slack": f"slack://T1JJ3T3L2/A1BRTD4JD/{'s' * 24}/#data",
@@ -70,13 +78,61 @@ def texts(document: Any) -> list[str]:
     return [text for each in inner for text in texts(each)]
 
 
-@pytest.mark.parametrize("post", [POST, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("post", [POST, LONG, LONG_TITLE], ids=["short", "long", "long title"])
 @pytest.mark.parametrize("receiver", OF_RECEIVERS)
 def test_a_message_has_the_form_that_its_receiver_documents(receiver: str, post: Post) -> None:
     sent = payload(receiver, post)
     Draft202012Validator(OF_RECEIVERS[receiver]).validate(sent)
     if receiver == "teams":
         assert len(json.dumps(sent).encode()) <= TEAMS_BYTES
+    if "slack" in receiver:
+        assert slack_attachments(sent) == sent["attachments"]
+
+
+def block(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return a message to Slack that consists of one block."""
+    return {"attachments": [{"color": "#A32037", "blocks": [{"type": kind, **fields}]}]}
+
+
+def plain(length: int) -> dict[str, Any]:
+    """Return a text of this length."""
+    return {"type": "plain_text", "text": "x" * length}
+
+
+ATTACHMENT = {"title": "t", "text": "x", "color": "#A32037", "footer": "lakeaudit"}
+SLACK_LIMITS = [
+    # the longest valid message, one that is too long, the schema
+    (block("header", text=plain(150)), block("header", text=plain(151)), SLACK_BLOCKS),
+    (block("section", text=plain(3_000)), block("section", text=plain(3_001)), SLACK_BLOCKS),
+    (block("context", elements=[plain(1)] * 10), block("context", elements=[plain(1)] * 11), SLACK_BLOCKS),
+    (
+        {"attachments": [{**ATTACHMENT, "footer": "x" * 300}]},
+        {"attachments": [{**ATTACHMENT, "footer": "x" * 301}]},
+        SLACK_ATTACHMENTS,
+    ),
+]
+
+
+@pytest.mark.parametrize(("valid", "too_long", "schema"), SLACK_LIMITS)
+def test_the_schemas_of_slack_have_the_limits_of_its_models(
+    valid: dict[str, Any], too_long: dict[str, Any], schema: dict[str, Any]
+) -> None:
+    assert slack_attachments(valid) == valid["attachments"]
+    assert Draft202012Validator(schema).is_valid(valid)
+    with pytest.raises(SlackObjectFormationError):
+        slack_attachments(too_long)
+    assert not Draft202012Validator(schema).is_valid(too_long)
+
+
+def test_the_models_of_slack_refuse_or_leave_out_unknown_parts() -> None:
+    with pytest.raises(TypeError, match="size"):
+        slack_attachments(block("section", text={**plain(1), "size": 3}))
+    with pytest.raises(TypeError, match="subtitle"):
+        slack_attachments({"attachments": [{**ATTACHMENT, "subtitle": "x"}]})
+    other_text = block("section", text={"type": "html", "text": "x"})
+    assert slack_attachments(other_text) != other_text["attachments"]
+    other_block = block("heading", text=plain(1))
+    assert slack_attachments(other_block) != other_block["attachments"]
 
 
 @pytest.mark.parametrize("receiver", OF_RECEIVERS)
