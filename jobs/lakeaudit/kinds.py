@@ -34,7 +34,9 @@ NEWER_TORN = "the newer version is incomplete: restore the lost version"
 """Part of the explanation of a commit that was written twice if the second content is incomplete."""
 SET_ASIDE = "no file, because older files replace it; but query engines begin with this file"
 """Part of the explanation of an unreadable checkpoint that the table does not need: it can be renamed."""
-CHECKPOINT_DIFFERS = "query engines begin at this checkpoint, and read other files than the commits list"
+CHECKPOINT_DIFFERS = (
+    "query engines begin at this checkpoint, so they do not read the files that the commits name"
+)
 """Part of the explanation of a checkpoint that contradicts its commits: it can be renamed, too."""
 
 TABLE_MISSING = "table_missing"

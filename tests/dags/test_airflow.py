@@ -367,7 +367,9 @@ def test_by_hand_with_parameters(service: Service, scheduled: str, lake: Lake) -
     listings = [source["location"] for source in run["sources"] if source["role"] == "storage"]
     assert (run["tables_audited"], listings) == (1, ["s3://lake/warehouse/orders"])
     events = request(service, "assets/events")["asset_events"]
-    newest = {str(event["name"]): event for event in sorted(events, key=lambda event: str(event["timestamp"]))}
+    newest = {
+        str(event["name"]): event for event in sorted(events, key=lambda event: str(event["timestamp"]))
+    }
     assert newest[f"{DEMO}.discrepancies"]["extra"]["run_id"] == run["run_id"]
     of_table = next(event for name, event in newest.items() if name.endswith("/sales.orders"))
     assert of_table["extra"]["run_id"] == run["run_id"], "tables have assets without any key"

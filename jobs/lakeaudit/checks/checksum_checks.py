@@ -18,7 +18,7 @@ from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
 _NOT_COMPARED = (
-    "the checksum file of the log states how many files the table has; this number could not be checked"
+    "the number of files in the checksum file of the log could not be compared with the files of the table"
 )
 
 

@@ -66,12 +66,13 @@ Allow = Annotated[
         metavar="X",
         help="Plan more repairs; repeatable. `restore`: restore a file that somebody may have removed or replaced on "
         "purpose. `probable`: restore the version that is probably right. Its size, time and number of rows match "
-        "the record of the lost file, but another version could be the right one. `older_than_onboarding`: also hide "
-        "unused files behind a delete marker, or move them to the quarantine, if they are older than the first "
-        "complete audit of their table. `remove_reference`: if a file cannot be restored, remove it from the list of "
-        "its table and accept the loss of its rows. `abort_upload`: abort an old unfinished upload; this cannot be "
-        "undone. `drop_partition`: if a partition has no files, remove it from the catalog. `repoint_table`: point the "
-        "catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md has the conditions.",
+        "the record of the lost file, but another version could be the right one. `older_than_onboarding`: include "
+        "unused files that are older than the first complete audit of their table. The repair hides them behind a "
+        "delete marker, or moves them to the quarantine. `remove_reference`: if a file cannot be restored, remove "
+        "it from the list of its table and accept the loss of its rows. `abort_upload`: abort an old unfinished "
+        "upload; this cannot be undone. `drop_partition`: if a partition has no files, remove it from the catalog. "
+        "`repoint_table`: point the catalog at the newest metadata of an Iceberg table. docs/reconcile-actions.md "
+        "has the conditions.",
     ),
 ]
 

@@ -94,7 +94,7 @@ def scan(
             "--max-requests",
             metavar="N",
             min=1,
-            help="Send at most N requests to S3. Tables that this limit excludes count as not judged.",
+            help="Send at most N requests to S3. After the limit, the remaining tables are not judged.",
         ),
     ] = MAX_REQUESTS,
 ) -> int:

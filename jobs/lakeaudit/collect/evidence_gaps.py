@@ -33,7 +33,7 @@ def all_evidence_gaps(
     rejected = [
         EvidenceGap(
             source,
-            f"{count['rejected']} of {count['rows']} rows could not be understood, such as: {count['sample']}",
+            f"{count['rejected']} of {count['rows']} rows could not be understood, for example: {count['sample']}",
             count=count["rejected"],
         )
         for source, count in counts.items()

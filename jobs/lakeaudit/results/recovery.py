@@ -163,7 +163,7 @@ class Recovery:
         how = f"{'With' if restore else 'Without'} --allow restore,"
         of = f"{number(self.losses, 'lost or changed file')}{scope}"
         unknown = self.plannable.get("unknown", 0)
-        doubt = f"; for {count(unknown)} it is not known" if unknown else ""
+        doubt = f"; {_doubt(unknown, 'repaired')}" if unknown else ""
         return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 
     def _which(self, some: int) -> str:
@@ -237,7 +237,7 @@ def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, s
 
 
 def counted_losses(recovery: Recovery, severity: str = "") -> str:
-    """Return `4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known`.
+    """Return `4 of 8 lost or changed files can be restored, and 3 cannot; whether 1 more can be restored is unknown`.
 
     Args:
         recovery: of at least one lost or changed file.
@@ -249,14 +249,18 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
     whole = {
         yes: f"{files} can be restored{_by_hand(recovery)}",
         no: f"{files} cannot be restored",
-        unknown: f"for {files} it is not known whether {'it' if unknown == 1 else 'they'} can be restored",
+        unknown: f"it is not known whether {files} can be restored",
     }
     if recovery.losses in whole:
         return whole[recovery.losses]
     parts = [f"{count(yes)} of {files} can be restored{_by_hand(recovery)}"] if yes else []
     parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
-    parts += [f"for {count(unknown)} it is not known"] if unknown else []
-    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+    doubt = f"; {_doubt(unknown, 'restored')}" if unknown else ""
+    return f"{', and '.join(parts)}{doubt}"
+
+
+def _doubt(files: int, verb: str) -> str:
+    return f"whether {count(files)} more can be {verb} is unknown"
 
 
 def _by_hand(recovery: Recovery) -> str:

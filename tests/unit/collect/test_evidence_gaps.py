@@ -71,7 +71,7 @@ def test_gaps_come_from_readers_from_parts_and_from_rejected_rows() -> None:
         EvidenceGap("storage:0", "is gone", "s3://reports/a.csv", count=3),
         EvidenceGap(
             "storage:0",
-            "2 of 10 rows could not be understood, such as: a.csv: size x is not a number",
+            "2 of 10 rows could not be understood, for example: a.csv: size x is not a number",
             count=2,
         ),
     )

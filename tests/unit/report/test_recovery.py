@@ -42,11 +42,11 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ([row(recoverable="no", number=3)], "3 lost or changed files cannot be restored"),
     (
         [row(recoverable=None, number=3)],
-        "for 3 lost or changed files it is not known whether they can be restored",
+        "it is not known whether 3 lost or changed files can be restored",
     ),
     (
         [row(recoverable="no"), row(recoverable="unknown")],
-        "1 of 2 lost or changed files cannot be restored, and for 1 it is not known",
+        "1 of 2 lost or changed files cannot be restored; whether 1 more can be restored is unknown",
     ),
     ([row(number=9, recoverable_until=None)], "9 lost or changed files can be restored"),
     (
@@ -55,7 +55,10 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
-        (f"4 of 8 lost or changed files can be restored, 3 cannot, and for 1 it is not known; {SOME_EXPIRE}"),
+        (
+            "4 of 8 lost or changed files can be restored, and 3 cannot; whether 1 more can be restored is unknown; "
+            f"{SOME_EXPIRE}"
+        ),
     ),
     (
         [row(), row(recoverable="no")],

@@ -18,6 +18,7 @@ from lakeaudit.evidence.manifest.delta.log.paths import KIND, STEP
 from lakeaudit.evidence.manifest.delta.state.entry_sums import BASE, EntrySums
 from lakeaudit.evidence.manifest.delta.state.readings import Reading
 from lakeaudit.evidence.protocol import Engine, Part
+from lakeaudit.formatting import number
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
@@ -37,8 +38,8 @@ def miscount_witnesses(readings: Sequence[Reading]) -> Iterator[Witness]:
             yield from _short_of_actions(reading, hint, point)
         elif files != hint.adds:
             words = (
-                f"`_last_checkpoint` counts {hint.adds:,} files in the checkpoint of version {point.version}, but "
-                f"the checkpoint lists {files:,} files"
+                f"`_last_checkpoint` counts {number(hint.adds, 'file')} in the checkpoint of version {point.version}, "
+                f"but the checkpoint lists {number(files, 'file')}"
             )
             yield _witness(reading.listed.name, point, HINT, words, Stake(abs(hint.adds - files)))
 
