@@ -450,6 +450,24 @@ def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: L
     assert "Another file" in told
 
 
+def test_a_commit_that_another_finding_explains_is_recoverable_too(lake: str, place: Location) -> None:
+    log: Row = {"category": "log", "axis": "commit", "recoverable": "yes"}
+    rows = [
+        finding("overwritten_commit", "orders/_delta_log/3.json", discrepancy_id="1", **log),
+        finding("missing_metadata", "orders/_delta_log/3.json", discrepancy_id="2", **log),
+    ]
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        findings=rows,
+        discrepancies=[*map(discrepancy, rows)],
+    )
+    told = page_text(page(lake, "file", uri=rows[0]["subject"]))
+    assert "Recoverable: yes" in told
+    assert "Resolve the other open discrepancies of this file first." in told
+
+
 def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> None:
     row = finding(
         "size_mismatch", "orders/s", manifest_size=5, metastore_size=5, storage_size=4, manifest_etag="e",

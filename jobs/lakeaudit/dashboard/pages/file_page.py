@@ -153,7 +153,7 @@ def _row(session: PageSession, row: Row, *, is_file: bool, unresolved: Sequence[
         st.header(f"{kind[:1].upper()}{kind[1:]}{of_table}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(session, row)}", width="content")
     recoverable = of_finding(row, session.now)
-    if recoverable and not waits:
+    if recoverable:
         widgets.plain(f"{recoverable[:1].upper()}{recoverable[1:]}.")
     if undone:
         widgets.plain(undone)
