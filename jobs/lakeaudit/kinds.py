@@ -40,6 +40,7 @@ CHECKPOINT_DIFFERS = (
 """Part of the explanation of a checkpoint that contradicts its commits: it can be renamed, too."""
 
 TABLE_MISSING = "table_missing"
+WILL_EXPIRE = "will_expire"
 COVERAGE_LOST = "coverage_lost"
 """The kind of a table that audits cannot judge any more."""
 UNREADABLE = "unreadable_evidence"

@@ -87,7 +87,7 @@ WHOLE = (
     Audit("thu-night", THU + NIGHT, happens(), options={"confirm": False}),
     Audit(
         "fri-night", FRI + NIGHT, lambda w: w.report(lacks=w.all["orders"][::2]), code=12,
-        told=("the evidence is suspect: losses of all tables stay unreported; this audit opened and resolved nothing",),
+        told=("the evidence is suspect: this audit reports no loss of any table, and opened and resolved nothing",),
     ),
     Audit("fri-noon", FRI + NOON, told=("audits work again",)),
     Audit(

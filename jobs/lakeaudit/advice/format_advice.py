@@ -199,6 +199,9 @@ NOT_BACK: Mapping[str, Mapping[str, str]] = {
     "dropped": {
         PLAIN: "Write the rows again from their source. If the file was removed on purpose, accept the discrepancy "
         "(`lakeaudit ack`).",
+        "delta": "Write the rows again from their source. Only after that, remove the lost file from the log of the "
+        "table: plan this with the command `lakeaudit reconcile plan LAKE_FILE --table TABLE --allow "
+        "remove_reference`.",
     },
     "dropped_history": {
         "delta": "Accept the finding (`lakeaudit ack`). If VACUUM runs with a shorter retention than the table "

@@ -59,7 +59,7 @@ LONGEST_CAUSE = 160
 """Number of characters of a cause in a headline."""
 
 _OF_AUDIT = {
-    SUSPECT: "the evidence is suspect: losses of all tables stay unreported; this audit opened and resolved nothing",
+    SUSPECT: "the evidence is suspect: this audit reports no loss of any table, and opened and resolved nothing",
     FAILED: "the audit failed",
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
@@ -320,7 +320,9 @@ def before_plan(recovery: Recovery, kind: str, by_cause: ByCause, total: int) ->
     """Return the question to answer before a plan restores files, and how many it restores without permission."""
     question = tame(purpose_question([kind], by_cause, total))
     extent = recovery.plan_extent(restore=False)
-    return " ".join(filter(None, (question, "If so, leave out --allow restore.", extent)))
+    return " ".join(
+        filter(None, (question, "If so, do not restore: accept the loss (lakeaudit ack).", extent))
+    )
 
 
 def since_words(change: Change) -> str:

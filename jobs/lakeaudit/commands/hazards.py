@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TextIO
 
 from lakeaudit.checks.hazards.access_hazards import access_hazards, watched_tables
-from lakeaudit.checks.hazards.expiring_files import WILL_EXPIRE, Finding
+from lakeaudit.checks.hazards.expiring_files import Finding
 from lakeaudit.checks.hazards.lifecycle_hazards import hazards, lifecycles_of, needs_logs
 from lakeaudit.checks.hazards.request_causes import read_requests
 from lakeaudit.collect.lifecycles import Lifecycles
@@ -19,6 +19,7 @@ from lakeaudit.config import Lake
 from lakeaudit.engine.local import InProcessEngine
 from lakeaudit.evidence.protocol import Claims, Context, EvidenceGap
 from lakeaudit.formatting import number, visible
+from lakeaudit.kinds import WILL_EXPIRE
 from lakeaudit.matching.table_facts import table_facts
 from lakeaudit.matching.verdicts import finding_policy
 from lakeaudit.runtime.connections.aws import Clients

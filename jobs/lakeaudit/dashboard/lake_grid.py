@@ -81,6 +81,7 @@ def _row(
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
         "open": _chips(ledger.by_severity("open")),  # a phone shows the first columns only
+        "restorable": ledger.recovery.amount if ledger.recovery.losses else None,
         "until": ledger.recovery.end,
         "since": ledger.since,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
@@ -130,6 +131,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         "open": column.MultiselectColumn(
             "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
+        "restorable": column.TextColumn("restorable", width=92, help="lost or changed files that can be restored"),
         "until": column.DatetimeColumn(
             "until", width=126, format="YYYY-MM-DD HH:mm", timezone="UTC",
             help="when the first lost file or overwritten commit expires",

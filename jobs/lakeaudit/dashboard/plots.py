@@ -23,7 +23,8 @@ _WITHOUT_SIGN = "format(abs(datum.value), ',d')"
 """Numbers below the axis are numbers of resolved discrepancies."""
 _WIDE = 400
 """Width of the bars of all days together, in points."""
-_WHAT = {"opened": palette.COLOURS["critical"], "resolved": palette.COLOURS["fine"]}
+_OPENED = "opened or reopened"
+_WHAT = {_OPENED: palette.COLOURS["critical"], "resolved": palette.COLOURS["fine"]}
 
 
 def trend(days: Sequence[Day], period: Period, of: str) -> None:
@@ -88,6 +89,6 @@ def _changes(day: Day) -> Iterator[dict[str, object]]:
     on, opened = day.day.isoformat(), day.opened + day.reopened
     middle = f"{on}T12:00:00Z"
     if opened:
-        yield {"day": middle, "on": on, "what": "opened", "drawn": opened, "number": opened}
+        yield {"day": middle, "on": on, "what": _OPENED, "drawn": opened, "number": opened}
     if day.resolved:
         yield {"day": middle, "on": on, "what": "resolved", "drawn": -day.resolved, "number": day.resolved}

@@ -21,7 +21,7 @@ from lakeaudit.advice.next_steps import (
     may_be_meant,
     repair_command,
 )
-from lakeaudit.kinds import COVERAGE_LOST, KINDS, loses_state, rank
+from lakeaudit.kinds import COVERAGE_LOST, KINDS, WILL_EXPIRE, loses_state, rank
 from lakeaudit.report.summary import Amount
 from lakeaudit.results.recovery import Recovery
 
@@ -101,6 +101,8 @@ class Broken:
         """Return the purpose of the command."""
         if self.command.startswith(CHECKS):
             return "Check the sources"
+        if self.kind == WILL_EXPIRE:
+            return "See which rule acts from which day on"
         return "Plan the repair" if self.command.startswith(PLANS) else "List the files"
 
     @property

@@ -137,7 +137,7 @@ class Judged:
     @property
     def description(self) -> str:
         """Return how much of the table was judged; without a manifest it is never judged fully."""
-        bare = self.standing == "part" and not self.has_manifest
+        bare = self.standing == "part" and not self.has_manifest and self.is_decided
         return WITHOUT_MANIFEST if bare else STANDINGS[self.standing]
 
     @property

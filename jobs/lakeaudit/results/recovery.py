@@ -216,15 +216,27 @@ def sentence(
     others = recovery.total - recovery.losses
     if not recovery.losses:
         return brief(recovery, now) if others else ""
-    manual = others - recovery.repairable
     parts = [
         _lost_files(recovery, now, with_table=with_table, severity=severity),
         f"reconcile may repair {_other(recovery.repairable, severity)} (the plan decides)"
         if recovery.repairable
         else "",
-        f"{_other(manual, severity)} {'has' if manual == 1 else 'have'} {NO_REPAIR}" if manual else "",
+        without_repair(recovery, severity),
     ]
     return "; ".join(filter(None, parts))
+
+
+def without_repair(recovery: Recovery, severity: str = "") -> str:
+    """Return how many discrepancies are not about a lost file and have no automatic repair; empty if none."""
+    manual = recovery.total - recovery.losses - recovery.repairable
+    return f"{_other(manual, severity)} {'has' if manual == 1 else 'have'} {NO_REPAIR}" if manual else ""
+
+
+def undated(recovery: Recovery) -> str:
+    """Return that files which can be restored have no known expiry date; empty if one is known."""
+    if recovery.until is not None or not recovery.restorable:
+        return ""
+    return f"expiry date not known: restore {'it' if recovery.restorable == 1 else 'them'} soon"
 
 
 def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> str:
@@ -278,9 +290,9 @@ def _by_hand(recovery: Recovery) -> str:
 
 
 def expiry(recovery: Recovery, now: datetime | None = None) -> str:
-    """Return `at least one file can be restored only until 2026-12-09 00:00:00Z`; empty if no expiry is known."""
+    """Return `at least one file can be restored only until 2026-12-09 00:00:00Z`, or that no expiry is known."""
     if recovery.until is None:
-        return ""
+        return undated(recovery)
     several = recovery.restorable > 1
     if now is not None and recovery.until <= now:
         return f"the copy{' of at least one file' if several else ''} expired at {second(recovery.until)}"
@@ -299,9 +311,7 @@ def losses(recovery: Recovery, now: datetime | None = None) -> str:
     if not recovery.losses:
         return f"{READABLE} {_until(recovery.end, now)}".rstrip() if recovery.readable else ""
     how = f"recoverable: {_joined(recovery.amount, recovery.source, _until(recovery.until, now))}"
-    if recovery.until is not None or not recovery.restorable:
-        return how
-    return f"{how} (expiry date not known: restore {'it' if recovery.restorable == 1 else 'them'} soon)"
+    return f"{how} ({hint})" if (hint := undated(recovery)) else how
 
 
 def of_finding(row: Row, now: datetime | None = None) -> str:

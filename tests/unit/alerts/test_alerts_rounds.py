@@ -41,9 +41,7 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
-SUSPECT = (
-    "the evidence is suspect: losses of all tables stay unreported; this audit opened and resolved nothing"
-)
+SUSPECT = "the evidence is suspect: this audit reports no loss of any table, and opened and resolved nothing"
 PART = "orders/day=1/part-0.parquet"
 COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
 MEANS = "1 file dropped (critical), new: the table lists the file, but storage has no current object for it"
@@ -120,7 +118,8 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  recoverable: yes, until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
         (
-            "  first answer: Did somebody remove it on purpose? If so, leave out --allow restore. "
+            "  first answer: Did somebody remove it on purpose? If so, do not restore: "
+            "accept the loss (lakeaudit ack). "
             "Without --allow restore, the plan below repairs 0 of 1 lost or changed file."
         ),
         f"  {plan_label(PLAN)}: {PLAN}",

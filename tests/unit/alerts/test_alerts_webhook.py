@@ -94,7 +94,7 @@ def test_a_program_gets_all_that_it_needs_once(tmp_path: Path, damaged: Location
             "partitions": ["day=1"],
             "more_partitions": 0,
             "advice": None,
-            "question": "Did somebody remove it on purpose? If so, leave out --allow restore. "
+            "question": "Did somebody remove it on purpose? If so, do not restore: accept the loss (lakeaudit ack). "
             "Without --allow restore, the plan below repairs 0 of 1 lost or changed file.",
             "commands": {
                 "show": "lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",

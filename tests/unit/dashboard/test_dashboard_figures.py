@@ -219,7 +219,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict.notes == (
         (
             "1 of 2 lost or changed files of severity critical can be restored (only with reconcile plan --allow "
-            "restore), and 1 cannot"
+            "restore), and 1 cannot; expiry date not known: restore it soon"
         ),
         "Also 1 info",
     )
@@ -343,6 +343,7 @@ def test_nights_with_lost_coverage_or_a_failed_gate_differ_from_others(
     drawn = markup.ticks(runs, {}, alarms)
     assert drawn.count('class="partial alarm"') == 2
     assert "! 2 with lost coverage or a failed gate" in drawn
+    assert "2 partial" in drawn, "the others: no run counts twice"
 
 
 def day(at: datetime) -> date:

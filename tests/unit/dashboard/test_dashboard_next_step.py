@@ -47,7 +47,7 @@ def test_the_next_step_of_a_blind_table_is_visible(lake: str, place: Location) -
     assert commands in [
         each.value.rpartition("\n")[0] for each in page(lake, "file", id=lost["discrepancy_id"]).code
     ]
-    assert f"`lakeaudit doctor {lake}` names the source to repair" in page_text(page(lake, "lake"))
+    assert f"`lakeaudit doctor {lake}` names it: repair the source" in page_text(page(lake, "lake"))
 
 
 def test_a_table_is_blind_since_the_end_of_its_evidence(lake: str, place: Location) -> None:
@@ -140,3 +140,58 @@ def test_the_ticks_of_verified_times_are_as_exact_as_their_span(apart: timedelta
     moved = [Moved(NOW + n * timedelta(days=1), NOW + n * apart, "forward") for n in range(6)]
     encoding = _chart(moved).to_dict()["layer"][0]["encoding"]
     assert (encoding["x"]["axis"]["format"], encoding["y"]["axis"]["format"]) == ("%Y-%m-%d", ticks)
+
+
+def test_a_commit_that_only_a_person_restores_is_not_promised_to_a_plan(lake: str, place: Location) -> None:
+    log: dict[str, Any] = {"category": "log", "axis": "commit", "recoverable": "yes", "storage_size": 0}
+    rows = [
+        finding("missing_metadata", "orders/_delta_log/3.json", discrepancy_id="1", **log),
+        finding("overwritten_commit", "orders/_delta_log/3.json", discrepancy_id="2", **log),
+    ]
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        findings=rows,
+        discrepancies=[*map(discrepancy, rows)],
+    )
+    text = page_text(page(lake, "lake"))
+    hint = "expiry date not known: restore it soon; 1 other finding has no automatic repair"
+    assert f"recoverable: yes; only by hand (see the finding overwritten_commit); {hint}" in text
+
+
+def test_every_page_of_a_table_says_that_the_last_audit_failed(lake: str, place: Location) -> None:
+    lost = finding("dropped", "orders/a")
+    failed = run("r2", "failed", as_of=NOW, started_at=NOW, finished_at=NOW, error="no credentials")
+    publish(
+        place,
+        runs=[run(**TIMES), failed],
+        coverage=[covered()],
+        findings=[lost],
+        discrepancies=[discrepancy(lost)],
+    )
+    for driver in (page(lake, "table", table="orders"), page(lake, "file", uri=lost["subject"])):
+        assert "The last audit failed: run r2" in page_text(driver)
+        assert "no credentials" in page_text(driver)
+    (label,) = [name for name, _ in links(page(lake, "lake")) if name.startswith("the last one")]
+    assert label.startswith("the last one: failed, "), "it judged nothing: no number of tables"
+    assert "judged" not in label
+
+
+def test_the_last_plan_says_what_became_of_its_steps(lake: str, place: Location) -> None:
+    plan = {
+        "plan_id": "p", "lake": "shop", "status": "undone", "created_at": NOW - HOUR, "steps": 23, "for_person": 20,
+    }  # fmt: skip
+    lost = finding("dropped", "orders/a")
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        findings=[lost],
+        discrepancies=[discrepancy(lost)],
+        plans=[plan],
+    )
+    words = (
+        "the last plan: 23 steps applied and undone again, and 20 more findings for a person; made 1 h ago"
+    )
+    assert words in [name for name, _ in links(page(lake, "lake"))]

@@ -9,11 +9,10 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.storage.lifecycle import ARCHIVES, Action
 from lakeaudit.formatting import number, second
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, WILL_EXPIRE
 from lakeaudit.rules.file_rules import UNDECIDED
 from lakeaudit.schemas import EXPIRING
 
-WILL_EXPIRE = "will_expire"
 PARTITIONS = 1000
 """Partitions of one table and rule with a row each; if there are more, the table has one row."""
 

@@ -14,7 +14,7 @@ from lakeaudit.advice import next_steps
 from lakeaudit.advice.causes import counted_causes
 from lakeaudit.advice.command_lines import operand
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.parts import acceptance_form, commands, file_search
+from lakeaudit.dashboard.parts import acceptance_form, audit_troubles, commands, file_search
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
 from lakeaudit.dashboard.session import PageSession
@@ -93,6 +93,7 @@ def _file(
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
+    audit_troubles.show_of_runs(session)
     unresolved = [row for row in subject.rows if row["state"] != "resolved"]
     for row in subject.rows:
         _row(session, row, is_file=is_file, unresolved=unresolved, undone=_undone(subject, row))

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit.advice import next_steps
 from lakeaudit.dashboard import lake_grid, markup, widgets
-from lakeaudit.dashboard.parts import commands, table_lines
+from lakeaudit.dashboard.parts import audit_troubles, commands, table_lines
 from lakeaudit.dashboard.queries.lake import (
     Health,
     LakeFigures,
@@ -19,7 +19,7 @@ from lakeaudit.dashboard.queries.lake import (
 )
 from lakeaudit.dashboard.queries.lost_causes import lost_causes
 from lakeaudit.dashboard.queries.owners import NO_OWNER, days_of, owners
-from lakeaudit.dashboard.queries.plans import newest_plans
+from lakeaudit.dashboard.queries.plans import PLAN_STATES, newest_plans
 from lakeaudit.dashboard.session import PageSession
 from lakeaudit.formatting import ACCEPTED, NO_TABLE, PENDING, age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -27,7 +27,7 @@ from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import NOTHING_JUDGED
 from lakeaudit.report.evidence_ages import EvidenceAge
 from lakeaudit.report.verdict import Verdict
-from lakeaudit.results.read import Row
+from lakeaudit.results.read import PUBLISHED, Row
 from lakeaudit.results.recovery import add_recoveries
 from lakeaudit.results.summaries.open_by_day import SPAN, OpenByDay
 from lakeaudit.results.summaries.trends import changes
@@ -39,6 +39,10 @@ FIRST = 4
 SOURCES = 6
 """Number of sources whose age is drawn, those nearest to their limit."""
 _SEVERITY_SIGNS = ", ".join(f"{palette.shape(severity)} {severity}" for severity in SEVERITIES)
+OPEN_FOR = (
+    "Times since a fault is open count from the fault, if its time is known; otherwise from the first audit or storage "
+    "snapshot that showed it: then the fault may be older."
+)
 _DRAWN = 50
 """Number of tables that are drawn until `all` is selected."""
 _HIGHEST = 460
@@ -50,7 +54,7 @@ def show(session: PageSession) -> None:
     figures = session.figures()
     if figures.run is None or figures.verdict is None:
         widgets.title("unjudged", f"{session.lake.name}: {NOTHING_JUDGED}")
-        _troubles(figures.troubles)
+        audit_troubles.show(figures.troubles)
         widgets.failure(f"{session.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
     address = widgets.Address("lake")
@@ -66,7 +70,7 @@ def show(session: PageSession) -> None:
             _head(session, figures, figures.run, figures.verdict)
         else:
             _owner_head(session, figures.run, scope)
-    _troubles(figures.troubles)
+    audit_troubles.show(figures.troubles)
     command = _worst(session, scope)
     changed = session.load(("changes",), lambda: changes(session.results), by_clock=False)
     days = session.load(("days",), lambda: lake_days(session.results, session.now, changed))
@@ -127,13 +131,6 @@ def _head(session: PageSession, figures: LakeFigures, run: Row, verdict: Verdict
 
 def _audited(session: PageSession, run: Row) -> str:
     return f"audited {age(run['as_of'], session.now)} ago ({second(run['as_of'])})"
-
-
-def _troubles(troubles: Sequence[str]) -> None:
-    """What is wrong with the audit and not with the lake."""
-    with st.container(gap="xxsmall"):
-        for trouble in troubles:
-            st.markdown(f":red-badge[audit] {widgets.prose(trouble)}")
 
 
 def _strip(session: PageSession, figures: LakeFigures, scope: Scope, days: OpenByDay) -> None:
@@ -203,16 +200,19 @@ def _runs(session: PageSession, figures: LakeFigures) -> None:
     st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
     st.html(markup.ticks(figures.runs, widgets.current_lake(), figures.alarms))
     last = figures.runs[-1]
-    in_part = sum(health.is_blind for health in figures.tables)
+    judged = last["status"] in PUBLISHED  # a failed run has judged nothing
+    in_part = sum(health.is_blind for health in figures.tables) if judged else 0
     doubt = f", {widgets.number(in_part, 'table')} not fully judged" if in_part else ""
     words = (
         f"the last one: {widgets.prose(last['status'])}{doubt}, {age(last['started_at'], session.now)} ago"
     )
     widgets.link("runs", words, run=last["run_id"])
     for plan in session.load(("plans",), lambda: newest_plans(session.results)).shown[:1]:
-        extent = f"{widgets.number(plan['steps'], 'step')}, {count(plan['for_person'])} for a person"
-        status = "" if plan["status"] == "planned" else f"{widgets.prose(plan['status'])}, "
-        words = f"the last plan: {status}{extent}, made {age(plan['created_at'], session.now)} ago"
+        people = plan["for_person"]
+        rest = f", and {widgets.number(people, 'more finding')} for a person" if people else ""
+        status = PLAN_STATES.get(plan["status"], widgets.prose(plan["status"]))
+        extent = f"{widgets.number(plan['steps'], 'step')} {status}{rest}"
+        words = f"the last plan: {extent}; made {age(plan['created_at'], session.now)} ago"
         widgets.link("plans", words, plan=plan["plan_id"])
 
 
@@ -225,6 +225,8 @@ def _worst(session: PageSession, scope: Scope) -> DeltaGenerator | None:
         table_lines.show(session, shown, {} if scope.owner else scope.owners)
         if more := table_lines.how_many([health for health in wrong if health not in shown], "more "):
             st.caption(f"{more}: see the grid.")
+        if shown:
+            st.caption(OPEN_FOR)
         return st.container() if wrong else None
 
 
@@ -238,7 +240,8 @@ def _plan(session: PageSession, address: widgets.Address, at: DeltaGenerator, sc
     if any(health.is_blind for health in wrong):
         check = widgets.literal(next_steps.check_command(session.lake_file))
         at.markdown(
-            f"Tables that were not fully judged: {check} names the source to repair; after that, audit again."
+            f"Tables that were not fully judged: their pages say why. If a source is the reason, {check} names it: "
+            "repair the source, and audit again. If a log or metadata file is the reason, the table has a finding."
         )
     if not any(health.ledger.recovery.losses or health.ledger.recovery.repairable for health in wrong):
         return

@@ -64,13 +64,14 @@ def show(session: PageSession) -> None:
         st.caption(f"There is no plan yet. {command} writes a plan and changes nothing.")
     else:
         rows = [_line(session, plan, newest.steps.get(plan["plan_id"], {})) for plan in newest.shown]
-        widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", "for a person"))
+        widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", _FOR_PERSON))
     if newest.rest:
         st.caption(f"{count(newest.rest)} older plans are not shown.")
     _notices(session, session.load(("notices",), lambda: figures.newest_notices(session.results)))
 
 
-_PLAN_COLUMNS = ("plan", "state", "outcome", "steps", "for a person", "made", "by", "approved by")
+_FOR_PERSON = "other findings, for a person"
+_PLAN_COLUMNS = ("plan", "state", "outcome", "steps", _FOR_PERSON, "made", "by", "approved by")
 
 
 def _line(session: PageSession, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ def _name(value: str | None) -> str:
 
 def _state(session: PageSession, plan: Row) -> str:
     if plan["status"] != "planned" or plan["expires_at"] is None:
-        return str(plan["status"])
+        return figures.PLAN_STATES.get(plan["status"], str(plan["status"]))
     left = plan["expires_at"] - session.now
     return f"planned, expires in {duration(left)}" if left.total_seconds() > 0 else "planned, expired"
 
@@ -110,7 +111,7 @@ def _plan(session: PageSession, one: PlanSteps) -> None:
     widgets.plain(
         f"{_state(session, plan).capitalize()}{meaning}; made {second(plan['created_at'])} "
         f"by {plan['created_by'] or 'somebody'}{approved}; "
-        f"{count(plan['steps'])} steps, {count(plan['for_person'])} for a person."
+        f"{count(plan['steps'])} steps, and {widgets.number(plan['for_person'], 'other finding')} for a person."
     )
     if plan["for_person"]:
         st.caption("The plan's file lists the findings for a person, with reasons, under `needs_person`.")
@@ -132,8 +133,8 @@ def _plan(session: PageSession, one: PlanSteps) -> None:
 
 
 _MEANINGS = {
-    "undone": "its steps were applied, and later reversed by reconcile undo",
-    "undoing": "its applied steps are being reversed by reconcile undo",
+    "undone": "reconcile undo has reversed its applied steps",
+    "undoing": "reconcile undo is reversing its applied steps",
 }
 _NEXT = {
     "planned": ("To apply it", "apply"),

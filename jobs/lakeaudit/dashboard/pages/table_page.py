@@ -10,7 +10,7 @@ import streamlit as st
 from lakeaudit.advice import next_steps
 from lakeaudit.advice.causes import added
 from lakeaudit.dashboard import partition_plots, timeline_plot, watermark_plot, widgets
-from lakeaudit.dashboard.parts import commands, discrepancy_lines, history, table_lines
+from lakeaudit.dashboard.parts import audit_troubles, commands, discrepancy_lines, history, table_lines
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import UNSEEN, Health
 from lakeaudit.dashboard.queries.table import (
@@ -65,6 +65,7 @@ def show(session: PageSession) -> None:
     changed = session.load(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
     by_kind = session.load(("broken", table), lambda: figures.broken(session.results, table, session.now))
     _head(session, health, changed, by_kind)
+    audit_troubles.show_of_runs(session)
     if by_kind:
         _broken(session, address, table, by_kind)
     parts = session.load(
@@ -372,4 +373,5 @@ def _axes_note(judged: Judged) -> str:
 
 
 def _outcomes(cell: Cell) -> str:
-    return ", ".join(f"{count(number)} {OUTCOMES[name]}" for name, number in cell.counts.items() if number)
+    words = {**OUTCOMES, "finding": "with a finding" if cell.counts["finding"] == 1 else "with findings"}
+    return ", ".join(f"{count(number)} {words[name]}" for name, number in cell.counts.items() if number)

@@ -12,7 +12,7 @@ from lakeaudit.formatting import age, count
 from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
-from lakeaudit.results.recovery import brief
+from lakeaudit.results.recovery import brief, undated, without_repair
 
 
 def wrong(tables: Sequence[Health]) -> Sequence[Health]:
@@ -68,5 +68,8 @@ def _summary(session: PageSession, health: Health) -> str:
 def _recovery(session: PageSession, ledger: LedgerSums) -> str:
     """Return how much of the worst open severity is recoverable; empty if that is info and nothing is lost."""
     serious = any(ledger.by_severity("open").get(severity) for severity in AT_STAKE)
-    text = brief(ledger.worst_recovery, session.now) if serious or ledger.worst_recovery.losses else ""
-    return f"recoverable: {text}" if text and ledger.worst_recovery.losses else text
+    recovery = ledger.worst_recovery
+    text = brief(recovery, session.now) if serious or recovery.losses else ""
+    if not text or not recovery.losses:
+        return text
+    return "; ".join(filter(None, (f"recoverable: {text}", undated(recovery), without_repair(recovery))))

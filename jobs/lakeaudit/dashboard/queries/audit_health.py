@@ -10,18 +10,26 @@ from lakeaudit.results.sql import ask
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:
-    """Return sentences about trouble of the audit itself."""
+    """Return sentences about trouble of the audit itself: a run that failed or is late, and failed gates."""
+    gates = [
+        f"Gate failed in run {run['run_id']}: {gate.removeprefix('gate ')}"
+        for run in _published(runs)[-1:]
+        for gate in run["gates"] or ()
+    ]
+    return [*outdated(runs, overdue, now), *gates]
+
+
+def outdated(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:
+    """Return why the results may be out of date: the last run failed or has not ended, or none is recent."""
     if not runs:
         return []
-    sentences = _of_last(max(runs, key=lambda run: (run["started_at"], run["run_id"])), now)
-    published = [run for run in runs if run["status"] in PUBLISHED]
-    if published:
-        sentences += _late(published[-1], overdue, now)
-        sentences += [
-            f"Gate failed in run {published[-1]['run_id']}: {gate.removeprefix('gate ')}"
-            for gate in published[-1]["gates"] or ()
-        ]
-    return sentences
+    last = max(runs, key=lambda run: (run["started_at"], run["run_id"]))
+    late = [sentence for run in _published(runs)[-1:] for sentence in _late(run, overdue, now)]
+    return [*_of_last(last, now), *late]
+
+
+def _published(runs: Sequence[Row]) -> list[Row]:
+    return [run for run in runs if run["status"] in PUBLISHED]
 
 
 def alarms(results: Results, runs: Sequence[Row]) -> dict[str, str]:

@@ -20,11 +20,13 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.recovery import Recovery
 from lakeaudit.results.sql import ask, moment, text
 from lakeaudit.results.summaries.lake_standing import (
+    BY_HAND,
     NEEDS_ALLOW,
     SINCE,
     UNKNOWN_PARTS,
     lake_standing,
     standing,
+    with_commits,
 )
 from lakeaudit.results.summaries.latest_coverage import latest_coverage
 from lakeaudit.results.summaries.open_by_day import OpenByDay
@@ -186,12 +188,13 @@ def ledger_sums(results: Results, now: datetime) -> dict[str, LedgerSums]:
     """Return by table the sums of open, accepted and pending discrepancies."""
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
     answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
-    sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
+    unresolved = "state <> 'resolved'"
+    sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number, {BY_HAND} AS by_hand,
             min({SINCE}) AS since, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             count(*) FILTER (WHERE reopened > 0) AS again, {NEEDS_ALLOW} AS needs_allow,
             min(recoverable_until) FILTER (WHERE recoverable_until > {moment(now)}) AS recoverable_until
-        FROM discrepancies WHERE state <> 'resolved'
-        GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
+        FROM discrepancies {with_commits("discrepancies", unresolved)} WHERE {unresolved}
+        GROUP BY table_name, kind, severity, standing, {BY_HAND}, {answer}, rows_at_stake IS NULL"""
     by_table: dict[str, list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         by_table.setdefault(table_label(row["table_name"]), []).append(row)
@@ -261,7 +264,7 @@ LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
 
 
 UNSEEN = f"{NOTHING_JUDGED}: no published run checked it"
-NOT_FULLY_JUDGED = "that could not be fully judged"
+NOT_FULLY_JUDGED = "without findings that could not be fully judged"
 """Describes tables of level `unjudged`, which have no worse findings."""
 
 

@@ -14,6 +14,14 @@ STEPS = 200
 NOTICES = 100
 _WORST_FIRST = """CASE status WHEN 'failed' THEN 0 WHEN 'started' THEN 1 WHEN 'undone' THEN 3
     WHEN 'applied' THEN 4 ELSE 2 END"""
+PLAN_STATES = {
+    "planned": "planned",
+    "applying": "being applied",
+    "applied": "applied",
+    "undoing": "being undone",
+    "undone": "applied and undone again",
+}
+"""Words for the status of a plan."""
 
 
 @dataclass(frozen=True)

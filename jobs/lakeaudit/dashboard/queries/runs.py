@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lakeaudit.dashboard.queries.history import Period
 from lakeaudit.errors import BadInput
-from lakeaudit.kinds import rank
+from lakeaudit.kinds import OPEN_OUTCOMES, rank
 from lakeaudit.report.coverage_view import Judged, judged
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, texts
@@ -64,12 +64,15 @@ def newest_runs(results: Results, period: Period | None = None) -> Runs:
     return Runs(shown, max(len(runs) - RUNS, 0), _changed(results, shown), _in_part(results, shown))
 
 
+_UNDECIDED = " + ".join(f"coalesce({outcome}, 0)" for outcome in OPEN_OUTCOMES)
+
+
 def _in_part(results: Results, runs: Sequence[Row]) -> dict[str, int]:
     partial = tuple(run["run_id"] for run in runs if run["status"] == "partial")
     if not partial:
         return {}
     sql = f"""SELECT run_id, count(DISTINCT table_name) AS number FROM coverage
-        WHERE run_id IN ({texts(partial)}) AND status = 'partial' GROUP BY 1"""
+        WHERE run_id IN ({texts(partial)}) AND (status = 'partial' OR {_UNDECIDED} > 0) GROUP BY 1"""
     return {row["run_id"]: row["number"] for row in ask(results, sql, "coverage")}
 
 
