@@ -22,7 +22,7 @@ demo: jars ## break a small lake and audit it; leaves demo-lake/report.html
 
 # Memory comes in large pages, which takes a third of the CPU time off where small ones are expensive: in virtual machines.
 test: jars ## all tests but the long ones
-	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(BIN)/pytest -m "not soak and not airflow and not container and not installs" -n 3 --dist loadfile --no-loadscope-reorder
+	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(BIN)/pytest -m "not soak and not airflow and not container and not installs" -n 4 --dist loadfile --no-loadscope-reorder
 
 soak: jars ## the long tests, and those of properties with many more examples
 	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many
