@@ -129,18 +129,18 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         "state": column.TextColumn("state", width=84, pinned=True),
         "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=118, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
+            "open", width=112, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
-        "restorable": column.TextColumn("restorable", width=92, help="lost or changed files that can be restored"),
+        "restorable": column.TextColumn("restorable", width=76, help="lost or changed files that can be restored"),
         "until": column.DatetimeColumn(
-            "until", width=126, format="YYYY-MM-DD HH:mm", timezone="UTC",
+            "until", width=118, format="YYYY-MM-DD HH:mm", timezone="UTC",
             help="when the first lost file or overwritten commit expires",
         ),
         "rows at stake": column.NumberColumn(_rows_head(tables), width=64, format="localized", help="at stake"),
-        "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
+        "since": column.DatetimeColumn("since", width=96, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             f"{days.days[0]:%m-%d} to {days.days[-1]:%m-%d}, 0 to {count(most)}",
-            width=140, y_min=0, y_max=max(most, 1),
+            width=104, y_min=0, y_max=max(most, 1),
             help="open discrepancies of severity warning or higher at the end of each day, with the same scale for "
             "every table"
         ),
