@@ -13,13 +13,15 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import NOT_FULLY_JUDGED, Health, levels
 from lakeaudit.dashboard.queries.owners import owner_text
 from lakeaudit.dashboard.session import PageSession
-from lakeaudit.formatting import age, count, visible
+from lakeaudit.formatting import age, count, first_names, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.results.summaries.open_by_day import OpenByDay
 
 HEIGHT = 460
 _ROW = 30
+_NAMED = 5
+"""Tables without a manifest that are named."""
 
 
 def show(
@@ -66,7 +68,23 @@ def _normal(session: PageSession, tables: Sequence[Health], evidence: datetime |
     every = ", ".join(f"{count(number)} {words}" for number, words in parts if number)
     summary = f"{widgets.number(by.total(), 'table')}: {every}{_order(tables)}."
     how = f", with evidence {age(evidence, session.now)} old" if evidence else ""
-    return f"{summary} Unless a row says otherwise, every requested check was completed{how}."
+    usual = f"Unless a row says otherwise, every requested check was completed{how}."
+    verified = any(health.watermark for health in tables)
+    empty = "If “verified” is empty, no commit of the table is verified." if verified else ""
+    return " ".join(filter(None, (summary, usual, _without_manifest(tables), empty)))
+
+
+def _without_manifest(tables: Sequence[Health]) -> str:
+    """Return the tables whose lost files no audit can notice; empty if there are none."""
+    names = [
+        visible(health.table)
+        for health in tables
+        if health.last_audit is not None and not health.last_audit.judged.has_manifest
+    ]
+    if not names:
+        return ""
+    of = f"{widgets.number(len(names), 'table')} ({first_names(names, _NAMED)})"
+    return f"Lost files of {of} are not noticed: no manifest lists the files."
 
 
 def _order(tables: Sequence[Health]) -> str:
@@ -81,7 +99,7 @@ def _row(
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
         "open": _chips(ledger.by_severity("open")),  # a phone shows the first columns only
-        "restorable": ledger.recovery.amount if ledger.recovery.losses else None,
+        "restorable": ledger.worst_recovery.amount if ledger.worst_recovery.losses else None,
         "until": ledger.recovery.end,
         "since": ledger.since,
         "rows at stake": ledger.rows.known if ledger.number("open") else None,
@@ -131,7 +149,9 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         "open": column.MultiselectColumn(
             "open", width=112, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
-        "restorable": column.TextColumn("restorable", width=76, help="lost or changed files that can be restored"),
+        "restorable": column.TextColumn(
+            "restorable", width=76, help="lost or changed files of the worst severity that can be restored",
+        ),
         "until": column.DatetimeColumn(
             "until", width=118, format="YYYY-MM-DD HH:mm", timezone="UTC",
             help="when the first lost file or overwritten commit expires",

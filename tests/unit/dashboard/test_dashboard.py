@@ -174,7 +174,7 @@ def test_what_is_less_than_the_worst_may_be_recoverable_too(lake: str, place: Lo
         place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, (gone, older))]
     )
     driver = page(lake, "lake")
-    assert "1 file dropped \u00b7 recoverable: no" in page_text(driver)
+    assert "1 file dropped \u00b7 rows at stake not known \u00b7 recoverable: no" in page_text(driver)
     assert [each.value for each in driver.code] == [f"lakeaudit reconcile plan {lake} -o plan.jsonl"]
 
 
@@ -1088,6 +1088,8 @@ def test_a_file_says_whether_its_repair_was_undone(
     )
     text = page_text(page(lake, "file", id=lost["discrepancy_id"]))
     assert ("The repair by the plan p1 was undone" in text) is is_stated
+    of_table = page_text(page(lake, "table", table="orders"))
+    assert ("The plan p1 had repaired 1 discrepancy; this was undone" in of_table) is is_stated
 
 
 # --- plans and notices -------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_at_most_ten_are_listed(tmp_path: Path, place: Location) -> None:
     lake = lake_file(tmp_path, place)
     driver = page(lake, "table")
     assert tables_of(driver) == [f"t{n:02d}" for n in range(10)]
-    unsure = "1 without findings that could not be fully judged"
+    unsure = "1 not fully judged (no finding above info)"
     words = f"12 tables with something wrong, 12 of them critical; {unsure}; the worst 10."
     assert words in page_text(driver)
     driver = page(lake, "file")

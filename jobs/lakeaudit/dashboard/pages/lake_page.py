@@ -39,10 +39,6 @@ FIRST = 4
 SOURCES = 6
 """Number of sources whose age is drawn, those nearest to their limit."""
 _SEVERITY_SIGNS = ", ".join(f"{palette.shape(severity)} {severity}" for severity in SEVERITIES)
-OPEN_FOR = (
-    "Times since a fault is open count from the fault, if its time is known; otherwise from the first audit or storage "
-    "snapshot that showed it: then the fault may be older."
-)
 _DRAWN = 50
 """Number of tables that are drawn until `all` is selected."""
 _HIGHEST = 460
@@ -225,8 +221,6 @@ def _worst(session: PageSession, scope: Scope) -> DeltaGenerator | None:
         table_lines.show(session, shown, {} if scope.owner else scope.owners)
         if more := table_lines.how_many([health for health in wrong if health not in shown], "more "):
             st.caption(f"{more}: see the grid.")
-        if shown:
-            st.caption(OPEN_FOR)
         return st.container() if wrong else None
 
 

@@ -170,6 +170,12 @@ def _broken(session: PageSession, address: widgets.Address, table: str, by_kind:
         widgets.grid(
             columns, rows, alt="Open discrepancies by kind, worst first", numbers=_NUMBERS, phone=_ON_PHONE
         )
+        st.caption(table_lines.OPEN_FOR)
+        for plan in session.load(("undone", table), lambda: figures.undone_plans(session.results, table))[:1]:
+            of = widgets.discrepancies(plan["number"])
+            widgets.plain(
+                f"The plan {plan['plan_id']} had repaired {of}; this was undone {second(plan['at'])}."
+            )
         commands.show(
             address,
             lambda restore: next_steps.commands_for_table(
@@ -364,6 +370,10 @@ def _coverage(health: Health) -> None:
             for axis, cell in judged.cells.items()]  # fmt: skip
     columns = ("axis", "judged", "files", "why not all")
     widgets.grid(columns, rows, alt="Coverage", phone=("axis", "judged", "why not all"))
+    if health.watermark:
+        st.caption(
+            "The check of commits is separate: the time up to which commits are verified does not use it."
+        )
 
 
 def _axes_note(judged: Judged) -> str:

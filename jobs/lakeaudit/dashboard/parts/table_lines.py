@@ -14,6 +14,11 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.results.recovery import brief, undated, without_repair
 
+OPEN_FOR = (
+    "Times since a fault is open count from the fault, if its time is known; otherwise from the first audit or storage "
+    "snapshot that showed it: then the fault may be older."
+)
+
 
 def wrong(tables: Sequence[Health]) -> Sequence[Health]:
     """Return the tables with open discrepancies above info, and those that could not be fully judged."""
@@ -36,6 +41,8 @@ def show(session: PageSession, tables: Sequence[Health], owners: Mapping[str, st
         for health in tables:
             owner = owner_text(owners or {}, health.table)
             _line(session, health, owner and f"owner {owner}")
+    if any(health.ledger.since for health in tables):
+        st.caption(OPEN_FOR)
 
 
 def _line(session: PageSession, health: Health, owner: str) -> None:
@@ -55,7 +62,7 @@ def _summary(session: PageSession, health: Health) -> str:
     ]
     what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
     parts = [f"{what}{widgets.reopened(ledger.again, worst[1])}"] if worst[1] else []
-    parts += [f"{widgets.amount(ledger.rows)} rows at stake"] if worst[1] and ledger.rows.known else []
+    parts += [_rows(ledger)] if worst[1] else []
     parts += [_recovery(session, ledger)] if worst[1] else []
     oldest = "open for up to" if ledger.number("open") > 1 else "open for"
     parts += [f"{oldest} {age(ledger.since, session.now)}"] if ledger.since else []
@@ -63,6 +70,13 @@ def _summary(session: PageSession, health: Health) -> str:
     brief = health.doubt and health.reason.startswith(health.doubt)  # the table's page has the rest
     parts += [health.doubt if brief else health.reason] if health.level != "unjudged" or not brief else []
     return " · ".join(filter(None, parts))
+
+
+def _rows(ledger: LedgerSums) -> str:
+    """Return the rows at stake, and that they are not known if files are lost; else empty."""
+    if ledger.rows.known:
+        return f"{widgets.amount(ledger.rows)} rows at stake"
+    return "rows at stake not known" if ledger.worst_recovery.losses else ""
 
 
 def _recovery(session: PageSession, ledger: LedgerSums) -> str:

@@ -264,7 +264,7 @@ LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
 
 
 UNSEEN = f"{NOTHING_JUDGED}: no published run checked it"
-NOT_FULLY_JUDGED = "without findings that could not be fully judged"
+NOT_FULLY_JUDGED = "not fully judged (no finding above info)"
 """Describes tables of level `unjudged`, which have no worse findings."""
 
 

@@ -238,6 +238,14 @@ LISTED = f"""{SINCE} AS since, discrepancy_id, table_name, kind, severity, subje
     explanation, state, ack_by, ack_until, resolution"""
 
 
+def undone_plans(results: Results, table: str) -> list[Row]:
+    """Return the plans whose steps for open discrepancies of a table were undone, newest first: plan_id, number, at."""
+    still_open = f"SELECT discrepancy_id FROM discrepancies WHERE state = 'open' AND {of_table(table)}"
+    sql = f"""SELECT plan_id, count(DISTINCT discrepancy_id) AS number, max(done_at) AS at FROM actions
+        WHERE status = 'undone' AND discrepancy_id IN ({still_open}) GROUP BY plan_id ORDER BY at DESC"""
+    return ask(results, sql, "actions", "discrepancies")
+
+
 def listed(results: Results, table: str, filters: ListFilter, now: datetime, page: int) -> Listed:
     """Return a page of a table's discrepancies, worst first; pages begin at 1."""
     where = " AND ".join([of_table(table), *_conditions(filters, now)])
