@@ -93,7 +93,7 @@ def test_a_checksum_that_counts_otherwise_is_a_finding_and_one_that_cannot_be_co
     listed = next(r for r in commit_rows(lake, run_id) if r["table_name"] == "listed")
     assert (listed["status"], listed["undecided"]) == ("complete", 1)
     assert listed["reason"].endswith(
-        "with the files of the table, because the file_list manifest of the table may be incomplete"
+        "of the table; this number could not be checked, because the file_list manifest of the table may be incomplete"
     )
 
 

@@ -72,9 +72,9 @@ DO: Mapping[str, Mapping[str, str]] = {
         "delta": "Apply the changes of the lost version (`recovery_version_id` of the log's file) again in a new "
         "commit, with the API of Delta: add the files that the lost version added, and remove the "
         "files that it removed. Do not copy the lost version over the new version, because this would "
-        "lose the second commit. Restore the lost version only if the explanation says that the newer version "
-        "is incomplete. Whether you restore it or apply its changes again, also configure the writers so that "
-        "they cannot overwrite a file of the log (Delta Lake: the setting LogStore).",
+        "lose the second commit. There is one exception: if the explanation says that the newer version is "
+        "incomplete, restore the lost version. In both cases, also configure the writers so that they cannot overwrite "
+        "a file of the log (Delta Lake: the setting LogStore).",
         "iceberg": "If the file is a metadata.json, read its older version (`recovery_version_id`). Then run the "
         "writes of the snapshots that the table lacks again, or append the files of these snapshots. Do "
         "not copy the older version over the newer version. If the file is a manifest, restore the "

@@ -18,7 +18,7 @@ from lakeaudit.schemas import CHECKSUM
 
 TABLE, AXIS = "checksums", "commit"
 _NOT_COMPARED = (
-    "the number of files in the checksum file of the log could not be compared with the files of the table"
+    "the checksum file of the log states the number of files of the table; this number could not be checked"
 )
 
 

@@ -25,8 +25,7 @@ from lakeaudit.results.watermark import stopped_by
 SINCE = (
     "The column “Open for” counts from the time of the fault, if a delete marker or an access log shows it; "
     "otherwise from the first storage snapshot or audit that showed the fault (the fault may be older). "
-    "If a row says that a table can no longer be judged, the column counts from the time of the newest data that "
-    "could be judged."
+    "For a table that can no longer be judged, the column counts from the last time at which its data could be judged."
 )
 
 

@@ -15,7 +15,7 @@ from lakeaudit.kind_nouns import counted_kind
 from lakeaudit.kinds import COVERAGE_LOST, rank
 from lakeaudit.report.coverage_view import Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
-from lakeaudit.results.recovery import Recovery, sentence
+from lakeaudit.results.recovery import Recovery, statements
 from lakeaudit.results.watermark import fell_behind
 
 Row = Mapping[str, Any]
@@ -213,8 +213,8 @@ def _recovery(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
     """Word how much of the worst severity is recoverable, if anything is lost."""
     recovery = Recovery.of_sums([row for row in pressing if row["severity"] == worst.name])
     if recovery.losses:
-        words = sentence(recovery, with_table=True, severity=worst.name)
-        yield f"{words[:1].upper()}{words[1:]}"
+        for words in statements(recovery, with_table=True, severity=worst.name):
+            yield f"{words[:1].upper()}{words[1:]}"
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:

@@ -202,10 +202,15 @@ def brief(recovery: Recovery, now: datetime | None = None) -> str:
     return "; ".join(filter(None, (until, recovery.note)))
 
 
-def sentence(
+def sentence(recovery: Recovery, now: datetime | None = None) -> str:
+    """Return a sentence that counts every discrepancy; empty where there is none. Arguments: see `statements`."""
+    return "; ".join(statements(recovery, now))
+
+
+def statements(
     recovery: Recovery, now: datetime | None = None, *, with_table: bool = False, severity: str = ""
-) -> str:
-    """Return a sentence that counts every discrepancy; empty where there is none.
+) -> list[str]:
+    """Return statements that together count every discrepancy; none where there is none.
 
     Args:
         recovery: of any number of discrepancies.
@@ -215,15 +220,15 @@ def sentence(
     """
     others = recovery.total - recovery.losses
     if not recovery.losses:
-        return brief(recovery, now) if others else ""
+        return [brief(recovery, now)] if others else []
     parts = [
-        _lost_files(recovery, now, with_table=with_table, severity=severity),
+        *_lost_files(recovery, now, with_table=with_table, severity=severity),
         f"reconcile may repair {_other(recovery.repairable, severity)} (the plan decides)"
         if recovery.repairable
         else "",
         without_repair(recovery, severity),
     ]
-    return "; ".join(filter(None, parts))
+    return [*filter(None, parts)]
 
 
 def without_repair(recovery: Recovery, severity: str = "") -> str:
@@ -236,16 +241,16 @@ def undated(recovery: Recovery) -> str:
     """Return that files which can be restored have no known expiry date; empty if one is known."""
     if recovery.until is not None or not recovery.restorable:
         return ""
-    return f"expiry date not known: restore {'it' if recovery.restorable == 1 else 'them'} soon"
+    return f"expiry date not known: restore {'this file' if recovery.restorable == 1 else 'these files'} soon"
 
 
-def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> str:
+def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, severity: str) -> list[str]:
     """Return how many of the lost or changed files can be restored, and until when at the earliest."""
     if recovery.total == 1:
-        return losses(recovery, now)
+        return [losses(recovery, now)]
     table = f" ({visible(recovery.first_table)})" if with_table and recovery.first_table else ""
     end = expiry(recovery, now)
-    return "; ".join(filter(None, (counted_losses(recovery, severity), f"{end}{table}" if end else "")))
+    return [counted_losses(recovery, severity), f"{end}{table}" if end else ""]
 
 
 def counted_losses(recovery: Recovery, severity: str = "") -> str:

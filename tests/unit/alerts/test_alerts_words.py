@@ -132,7 +132,7 @@ SAID = [
         BLIND,
         "check important tables without it: lakeaudit audit lake.yaml --live --table sales.orders.",
     ),
-    (replace(LOST, until=None), "recoverable: 7 of 12 (expiry date not known: restore them soon)"),
+    (replace(LOST, until=None), "recoverable: 7 of 12 (expiry date not known: restore these files soon)"),
     (replace(LOST, files=None, rows=None, bytes=None), "at stake: not known"),
     (
         replace(LOST, since=None, by_cause={"a lifecycle rule": 12}),

@@ -219,8 +219,9 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict.notes == (
         (
             "1 of 2 lost or changed files of severity critical can be restored (only with reconcile plan --allow "
-            "restore), and 1 cannot; expiry date not known: restore it soon"
+            "restore), and 1 cannot"
         ),
+        "Expiry date not known: restore this file soon",
         "Also 1 info",
     )
 

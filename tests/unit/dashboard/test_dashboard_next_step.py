@@ -156,7 +156,7 @@ def test_a_commit_that_only_a_person_restores_is_not_promised_to_a_plan(lake: st
         discrepancies=[*map(discrepancy, rows)],
     )
     text = page_text(page(lake, "lake"))
-    hint = "expiry date not known: restore it soon; 1 other finding has no automatic repair"
+    hint = "expiry date not known: restore this file soon; 1 other finding has no automatic repair"
     assert f"recoverable: yes; only by hand (see the finding overwritten_commit); {hint}" in text
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lakeaudit.advice.next_steps import may_be_repaired
 from lakeaudit.report import summary
-from lakeaudit.results.recovery import Recovery, brief, expiry, of_finding, sentence
+from lakeaudit.results.recovery import Recovery, brief, expiry, of_finding, sentence, statements
 
 END = datetime(2026, 12, 9, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(number=9, recoverable_until=None)],
-        "9 lost or changed files can be restored; expiry date not known: restore them soon",
+        "9 lost or changed files can be restored; expiry date not known: restore these files soon",
     ),
     (
         [row(number=9), row(recoverable="no", number=4)],
@@ -122,7 +122,7 @@ def test_a_sentence_counts_every_discrepancy(rows: list[dict[str, Any]], words: 
 )  # fmt: skip
 def test_how_many_files_a_plan_restores_by_default(rows: list[dict[str, Any]], short: str, long: str) -> None:
     recovery = Recovery.of_sums(rows)
-    soon = "; expiry date not known: restore them soon" if "can be restored" in long else ""
+    soon = "; expiry date not known: restore these files soon" if "can be restored" in long else ""
     assert (brief(recovery), sentence(recovery)) == (short, long + soon)
 
 
@@ -130,7 +130,7 @@ def test_the_first_expiry_counts_and_names_its_table() -> None:
     later = row(recoverable_until=END + timedelta(days=1), table_name="a")
     recovery = Recovery.of_sums([later, row(), row(recoverable="no", table_name="b")])
     assert (recovery.until, recovery.first_table) == (END, "orders")
-    assert sentence(recovery, with_table=True).endswith(f"; {SOME_EXPIRE} (orders)")
+    assert statements(recovery, with_table=True)[-1] == f"{SOME_EXPIRE} (orders)"
 
 
 @pytest.mark.parametrize(("past", "words"), [(-2, "(2 h left)"), (0, "(passed)"), (2, "(passed)")])
@@ -214,7 +214,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "dropped",
             "yes",
-            "recoverable: yes, from an older version (expiry date not known: restore it soon)",
+            "recoverable: yes, from an older version (expiry date not known: restore this file soon)",
         ),
         ("dropped", "no", "recoverable: no"),
         ("dropped", None, "recoverable: unknown"),
@@ -224,7 +224,7 @@ def test_why_no_expiry_is_known(rows: list[dict[str, Any]], words: str) -> None:
         (
             "of another version",
             "yes",
-            "recoverable: yes, from an older version (expiry date not known: restore it soon)",
+            "recoverable: yes, from an older version (expiry date not known: restore this file soon)",
         ),
         ("of another version", None, ""),
     ],
