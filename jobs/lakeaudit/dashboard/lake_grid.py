@@ -75,7 +75,7 @@ def _normal(session: PageSession, tables: Sequence[Health], evidence: datetime |
 
 
 def _without_manifest(tables: Sequence[Health]) -> str:
-    """Return the tables whose lost files no audit can notice; empty if there are none."""
+    """Return the tables whose lost files only a metadata store can show; empty if there are none."""
     names = [
         visible(health.table)
         for health in tables
@@ -84,7 +84,7 @@ def _without_manifest(tables: Sequence[Health]) -> str:
     if not names:
         return ""
     of = f"{widgets.number(len(names), 'table')} ({first_names(names, _NAMED)})"
-    return f"Lost files of {of} are not noticed: no manifest lists the files."
+    return f"Without a manifest, a lost file of {of} is only noticed if a metadata store lists it."
 
 
 def _order(tables: Sequence[Health]) -> str:
@@ -147,7 +147,7 @@ def _columns(tables: Sequence[Health], days: OpenByDay) -> dict[str, Any]:
         "state": column.TextColumn("state", width=84, pinned=True),
         "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=118, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=112, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
+            "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
         "restorable": column.TextColumn(
             "restorable", width=76, help="lost or changed files of the worst severity that can be restored",

@@ -196,8 +196,10 @@ def test_the_last_plan_says_what_became_of_its_steps(lake: str, place: Location)
     assert label.partition(";")[0] == words
 
 
-def test_tables_whose_lost_files_nobody_notices_are_named(lake: str, place: Location) -> None:
+def test_tables_without_a_manifest_are_named(lake: str, place: Location) -> None:
     bare = [covered(consistent=None, files=None, status="off", decided_share=None), covered(axis="metastore")]
     publish(place, runs=[run(**TIMES)], coverage=bare)
-    words = "Lost files of 1 table (orders) are not noticed: no manifest lists the files."
+    words = (
+        "Without a manifest, a lost file of 1 table (orders) is only noticed if a metadata store lists it."
+    )
     assert words in page_text(page(lake, "lake"))
