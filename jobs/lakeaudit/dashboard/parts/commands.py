@@ -27,6 +27,8 @@ def before_plan(
     purpose = "If somebody did, clear the box above, and" if restore else "If somebody did,"
     then = f"{box} {purpose} accept the discrepancies (lakeaudit ack)."
     extent = recovery.plan_extent(restore=restore, scope=scope)
+    if recovery.plannable.get("unknown"):
+        extent += " “Ask now” on the page of a file finds out whether it can be restored."
     return f"{extent} Answer this question first: {question}{then}".strip()
 
 

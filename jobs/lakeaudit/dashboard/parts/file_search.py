@@ -4,6 +4,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.parts import discrepancy_lines
+from lakeaudit.dashboard.parts.table_lines import OPEN_FOR
 from lakeaudit.dashboard.queries.table import Listed
 from lakeaudit.dashboard.queries.worst import worst_discrepancies
 from lakeaudit.dashboard.session import PageSession
@@ -24,7 +25,13 @@ def worst(session: PageSession) -> None:
         f"{widgets.discrepancies(found.total)} open in the lake{_first(found)}." if found.total
         else "No discrepancy is open."
     )  # fmt: skip
+    _list(found)
+
+
+def _list(found: Listed) -> None:
     discrepancy_lines.show(found.rows, with_table=True)
+    if found.rows:
+        st.caption(OPEN_FOR)
 
 
 def _first(listed: Listed) -> str:
@@ -42,4 +49,4 @@ def matches(session: PageSession, like: str) -> None:
         )
         return
     st.caption(f"{widgets.discrepancies(found.total)} with this text, open ones first{_first(found)}.")
-    discrepancy_lines.show(found.rows, with_table=True)
+    _list(found)
