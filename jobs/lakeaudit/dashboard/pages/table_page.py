@@ -372,7 +372,8 @@ def _coverage(health: Health) -> None:
     widgets.grid(columns, rows, alt="Coverage", phone=("axis", "judged", "why not all"))
     if health.watermark:
         st.caption(
-            "The check of commits is separate: the time up to which commits are verified does not use it."
+            "The check of commits is separate: the time up to which commits are verified does not use it. "
+            "It counts the checksum file of a log as one more commit."
         )
 
 
