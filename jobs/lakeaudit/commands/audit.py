@@ -84,7 +84,7 @@ def run(
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     audited = lake.model_copy(update={"tables": outcome.tables})
     reported = request.status.is_written or request.format == "json"
-    answers = _answers(audited, clients, outcome.run_id, clock()) if reported else {}
+    answers = _answers(audited, clients, outcome.run_id, clock()) if reported and lake.assets else {}
     unaccepted = dict(outcome.pressing)
     summary: AuditSummary = {
         **outcome.summary, "exit_code": code, "answers": answers, "unaccepted": unaccepted,

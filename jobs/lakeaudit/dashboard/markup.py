@@ -128,17 +128,16 @@ def ticks(runs: Sequence[Row], lake: Mapping[str, str], alarms: Mapping[str, str
     `audit_health.alarms`: such a run has a mark of its own.
     """
     drawn = "".join(_tick(run, lake, alarms.get(run["run_id"], "")) for run in runs)
-    worse = [run for run in runs if run["run_id"] in alarms and run["status"] in _WITH_ALARM]
-    numbers = Counter(run["status"] for run in runs if run not in worse)
+    numbers = Counter(
+        _ALARM if _is_worse(run, alarms.get(run["run_id"], "")) else run["status"] for run in runs
+    )
     words = "".join(
         f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(numbers[status])} {status}</span>'
         for status in _STATUSES
         if numbers[status]
     )
-    if worse:
-        words += (
-            f'<span><i class="alarm"></i>! {count(len(worse))} with lost coverage or a failed gate</span>'
-        )
+    if worse := numbers[_ALARM]:
+        words += f'<span><i class="alarm"></i>! {count(worse)} with lost coverage or a failed gate</span>'
     return f'<div class="runs">{drawn}</div><div class="legend">{words}</div>'
 
 
@@ -148,19 +147,25 @@ def full_bar(severity: str) -> str:
 
 
 _STATUSES = tuple(palette.STATUS_COLOURS)
-_WITH_ALARM = ("complete", "partial")
 
 
 _MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if status != "complete"}
 """Complete runs have no mark."""
 
 
+_ALARM = "alarm"
+
+
+def _is_worse(run: Row, alarm: str) -> bool:
+    """Return whether a run is drawn with the mark of its alarm instead of that of its status."""
+    return bool(alarm) and run["status"] in ("complete", "partial")
+
+
 def _tick(run: Row, lake: Mapping[str, str], alarm: str) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
     label = f"{status}, as of {second(run['as_of'])}{f': {alarm}' if alarm else ''}"
     address = relative_address("runs", {**lake, "run": run["run_id"]})
-    is_worse = bool(alarm) and status in _WITH_ALARM
-    look, mark = (f"{status} alarm", "!") if is_worse else (status, _MARKS.get(status, ""))
+    look, mark = (f"{status} {_ALARM}", "!") if _is_worse(run, alarm) else (status, _MARKS.get(status, ""))
     return f'<a class="{look}" href="{address}" title="{label}" aria-label="{label}">{mark}</a>'
 
 

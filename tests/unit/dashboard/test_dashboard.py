@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -107,6 +107,17 @@ def page_text(driver: AppTest) -> str:
 def links(driver: AppTest) -> list[tuple[str, str]]:
     """Label and address of every link of the page."""
     return [(each.proto.label, each.proto.query_string) for each in driver.get("page_link")]
+
+
+def publish_open(place: Location, rows: Sequence[Row]) -> None:
+    """Publish one complete run whose findings are open discrepancies of the ledger."""
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        findings=rows,
+        discrepancies=[*map(discrepancy, rows)],
+    )
 
 
 def tiles(driver: AppTest) -> list[str]:
@@ -429,13 +440,7 @@ def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: L
             "size_mismatch", "orders/s", discrepancy_id="3", table_name="other", **claims, recoverable="yes"
         ),
     ]
-    publish(
-        place,
-        runs=[run(**TIMES)],
-        coverage=[covered()],
-        findings=rows,
-        discrepancies=[*map(discrepancy, rows)],
-    )
+    publish_open(place, rows)
     driver = page(lake, "file", uri=rows[0]["subject"])
     told = page_text(driver)
     assert [each.value.values.tolist() for each in driver.table if "storage" in each.value] == [
@@ -456,13 +461,7 @@ def test_a_commit_that_another_finding_explains_is_recoverable_too(lake: str, pl
         finding("overwritten_commit", "orders/_delta_log/3.json", discrepancy_id="1", **log),
         finding("missing_metadata", "orders/_delta_log/3.json", discrepancy_id="2", **log),
     ]
-    publish(
-        place,
-        runs=[run(**TIMES)],
-        coverage=[covered()],
-        findings=rows,
-        discrepancies=[*map(discrepancy, rows)],
-    )
+    publish_open(place, rows)
     told = page_text(page(lake, "file", uri=rows[0]["subject"]))
     assert "Recoverable: yes" in told
     assert "Resolve the other open discrepancies of this file first." in told

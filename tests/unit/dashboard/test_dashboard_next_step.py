@@ -13,7 +13,7 @@ from lakeaudit.dashboard.watermark_plot import _chart
 from lakeaudit.formatting import second
 from lakeaudit.keys import Location
 from tests.builders.results import covered, discrepancy, finding, publish, run
-from tests.unit.dashboard.test_dashboard import links, page, page_text
+from tests.unit.dashboard.test_dashboard import links, page, page_text, publish_open
 
 pytestmark = pytest.mark.usefixtures("nothing_remembered")
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -148,13 +148,7 @@ def test_a_commit_that_only_a_person_restores_is_not_promised_to_a_plan(lake: st
         finding("missing_metadata", "orders/_delta_log/3.json", discrepancy_id="1", **log),
         finding("overwritten_commit", "orders/_delta_log/3.json", discrepancy_id="2", **log),
     ]
-    publish(
-        place,
-        runs=[run(**TIMES)],
-        coverage=[covered()],
-        findings=rows,
-        discrepancies=[*map(discrepancy, rows)],
-    )
+    publish_open(place, rows)
     text = page_text(page(lake, "lake"))
     hint = "expiry date not known: restore this file soon; 1 other finding has no automatic repair"
     assert f"recoverable: yes; only by hand (see the finding overwritten_commit); {hint}" in text
