@@ -267,9 +267,9 @@ _ALL = (
     Kind(
         "metastore_stale", "metastore", "error",
         "the size, ETag or version in the metadata store's entry differs from the stored object",
-        "If entry and stored object have the same size and ETag, only their versions differ: import the path into the "
-        "metadata store again (S3Guard: `hadoop s3guard import`). Otherwise find out which of the two is right. If the "
-        "table's manifest agrees with the entry, restore the object, or write its rows again; else import the path.",
+        "If the entry differs from the stored object only in its version (same size, same ETag), import the path into "
+        "the metadata store again (S3Guard: `hadoop s3guard import`). Otherwise find out which of the two is right. If "
+        "the table's manifest agrees with the entry, restore the object or write its rows again; else import the path.",
     ),
     Kind(
         "metastore_broken", "metastore_tree", "warning",

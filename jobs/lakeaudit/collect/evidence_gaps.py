@@ -198,9 +198,8 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
         "files": row["vacuumed_files"],
         "confirmation": "not_needed",
         "recoverable": "unknown",
-        "explanation": f"storage lacks every file that the table removed before {until}, as after a VACUUM that "
-        "the log does not "
-        "record: versions of the table from before that time cannot be read",
+        "explanation": f"storage has none of the files that the table removed before {until}; perhaps a VACUUM "
+        "deleted them, but the log records none; versions of the table from before that time cannot be read",
     }
 
 

@@ -163,7 +163,9 @@ class Recovery:
         how = f"{'With' if restore else 'Without'} --allow restore,"
         of = f"{number(self.losses, 'lost or changed file')}{scope}"
         unknown = self.plannable.get("unknown", 0)
-        doubt = f"; {_doubt(unknown, 'repaired')}" if unknown else ""
+        if unknown == self.losses:
+            return f"It is not known whether the plan below repairs {of}."
+        doubt = f"; {_doubt(unknown, 'repaired', self.losses - repaired)}" if unknown else ""
         return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 
     def _which(self, some: int) -> str:
@@ -272,12 +274,15 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
         return whole[recovery.losses]
     parts = [f"{count(yes)} of {files} can be restored{_by_hand(recovery)}"] if yes else []
     parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
-    doubt = f"; {_doubt(unknown, 'restored')}" if unknown else ""
+    doubt = f"; {_doubt(unknown, 'restored', unknown)}" if unknown else ""
     return f"{', and '.join(parts)}{doubt}"
 
 
-def _doubt(files: int, verb: str) -> str:
-    return f"whether {count(files)} more can be {verb} is unknown"
+def _doubt(files: int, verb: str, rest: int) -> str:
+    """Return that it is not known whether some of the `rest` can be restored or repaired."""
+    others = "the other file" if files == 1 else f"the other {count(files)} files"
+    which = others if files == rest else f"{count(files)} of the others"
+    return f"it is not known whether {which} can be {verb}"
 
 
 def _by_hand(recovery: Recovery) -> str:

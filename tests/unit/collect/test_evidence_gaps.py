@@ -167,7 +167,7 @@ def test_an_assumed_vacuum(until: datetime) -> None:
         12,
     )
     assert row["explanation"].startswith(
-        "storage lacks every file that the table removed before 2026-11-01T04:05:06Z"
+        "storage has none of the files that the table removed before 2026-11-01T04:05:06Z"
     )
 
 
@@ -215,7 +215,7 @@ def test_what_the_lake_file_ignores_is_left_out(entry: dict[str, Any], ignored: 
     )
     described = lake(table(), table("sales"), ignores=(Ignore(reason="known", **entry),))
     said = {row["explanation"] for row in findings(holes, (VACUUM,), described)}
-    left = {"vacuum" if each.startswith("storage lacks every file") else each for each in said}
+    left = {"vacuum" if each.startswith("storage has none of the files") else each for each in said}
     assert left == EVERYTHING - ignored
 
 

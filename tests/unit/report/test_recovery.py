@@ -1,5 +1,6 @@
 """The view model of recovery: its numbers, and the text that every page renders."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,7 +47,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(recoverable="no"), row(recoverable="unknown")],
-        "1 of 2 lost or changed files cannot be restored; whether 1 more can be restored is unknown",
+        "1 of 2 lost or changed files cannot be restored; it is not known whether the other file can be restored",
     ),
     (
         [row(number=9, recoverable_until=None)],
@@ -59,8 +60,8 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     (
         [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
         (
-            "4 of 8 lost or changed files can be restored, and 3 cannot; whether 1 more can be restored is unknown; "
-            f"{SOME_EXPIRE}"
+            "4 of 8 lost or changed files can be restored, and 3 cannot; it is not known whether the other file can be "
+            f"restored; {SOME_EXPIRE}"
         ),
     ),
     (
@@ -156,6 +157,28 @@ def test_the_copies_of_files_expire(past: int | None, copy: str, copies: str) ->
     assert expiry(Recovery.of_sums([row()]), now) == copy
     assert expiry(Recovery.of_sums([row(number=2)]), now) == copies
     assert expiry(Recovery.of_sums([row(recoverable="no")]), now) == ""
+
+
+ONE = "Without --allow restore, the plan below repairs 1 of"
+
+
+@pytest.mark.parametrize(
+    ("yes", "unknown", "by_default", "words"),
+    [
+        (4, 0, 4, ""),
+        (4, 0, 1, f"{ONE} 4 lost or changed files."),
+        (0, 1, 0, "It is not known whether the plan below repairs 1 lost or changed file."),
+        (1, 1, 1, f"{ONE} 2 lost or changed files; it is not known whether the other file can be repaired."),
+        (3, 2, 1, f"{ONE} 5 lost or changed files; it is not known whether 2 of the others can be repaired."),
+    ],
+)
+def test_the_extent_of_a_plan(yes: int, unknown: int, by_default: int, words: str) -> None:
+    answers = Counter({"yes": yes, "unknown": unknown})
+    needs_allow = yes - by_default
+    recovery = Recovery(
+        yes + unknown, answers, plannable=answers, needs_allow=needs_allow, by_default=by_default
+    )
+    assert recovery.plan_extent(restore=False) == words
 
 
 SEE = "only by hand (see the finding overwritten_commit)"
