@@ -26,8 +26,8 @@ DO: Mapping[str, Mapping[str, str]] = {
     },
     "dropped_history": {
         "delta": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
-        "If VACUUM runs with a shorter retention than the table declares, shorten "
-        "`delta.deletedFileRetentionDuration` to that retention.",
+        "If VACUUM runs with a shorter retention than the table declares, set "
+        "`delta.deletedFileRetentionDuration` to the retention of VACUUM.",
         "iceberg": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
         "To end snapshots that nobody reads, run expire_snapshots: it removes their files in the right "
         "order.",
@@ -205,7 +205,7 @@ NOT_BACK: Mapping[str, Mapping[str, str]] = {
     },
     "dropped_history": {
         "delta": "Accept the finding (`lakeaudit ack`). If VACUUM runs with a shorter retention than the table "
-        "declares, shorten `delta.deletedFileRetentionDuration` to that retention.",
+        "declares, set `delta.deletedFileRetentionDuration` to the retention of VACUUM.",
         "iceberg": "Accept the finding (`lakeaudit ack`), or end the snapshots that need the file with "
         "expire_snapshots.",
         "hudi": "Accept the finding (`lakeaudit ack`). Let only the table's own cleaner remove files.",

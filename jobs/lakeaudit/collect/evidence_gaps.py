@@ -199,7 +199,8 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
         "confirmation": "not_needed",
         "recoverable": "unknown",
         "explanation": f"storage has none of the files that the table removed before {until}; perhaps a VACUUM "
-        "deleted them, but the log records none; versions of the table from before that time cannot be read",
+        "deleted these files, but the log does not record a VACUUM; versions of the table from before that "
+        "time cannot be read",
     }
 
 

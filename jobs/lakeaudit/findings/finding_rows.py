@@ -115,7 +115,7 @@ def tree_findings(con: Connection, rows: Rows, stamp: RunStamp) -> Relation:
     of_parents = _AS_ENTERED | {
         "subject_type": "'prefix'",
         "subject": uri("bucket", "key"),
-        "explanation": "fault || ', although the store lists entries under this folder'",
+        "explanation": "fault || ', although it still lists entries under this folder'",
     }
     return duck.union(con, [entries, finished(con, parents_at_fault(con, rows), of_parents, stamp)])
 

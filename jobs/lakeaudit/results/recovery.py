@@ -164,8 +164,8 @@ class Recovery:
         of = f"{number(self.losses, 'lost or changed file')}{scope}"
         unknown = self.plannable.get("unknown", 0)
         if unknown == self.losses:
-            return f"It is not known whether the plan below repairs {of}."
-        doubt = f"; {_doubt(unknown, 'repaired', self.losses - repaired)}" if unknown else ""
+            return f"It is not known whether the plan below can repair the lost or changed files{scope}."
+        doubt = f"; {_doubt(unknown, self.losses - repaired)}" if unknown else ""
         return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 
     def _which(self, some: int) -> str:
@@ -274,15 +274,15 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
         return whole[recovery.losses]
     parts = [f"{count(yes)} of {files} can be restored{_by_hand(recovery)}"] if yes else []
     parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
-    doubt = f"; {_doubt(unknown, 'restored', unknown)}" if unknown else ""
+    doubt = f"; {_doubt(unknown, unknown)}" if unknown else ""
     return f"{', and '.join(parts)}{doubt}"
 
 
-def _doubt(files: int, verb: str, rest: int) -> str:
+def _doubt(files: int, rest: int) -> str:
     """Return that it is not known whether some of the `rest` can be restored or repaired."""
     others = "the other file" if files == 1 else f"the other {count(files)} files"
     which = others if files == rest else f"{count(files)} of the others"
-    return f"it is not known whether {which} can be {verb}"
+    return f"for {which}, this is not known"
 
 
 def _by_hand(recovery: Recovery) -> str:
@@ -305,11 +305,11 @@ def expiry(recovery: Recovery, now: datetime | None = None) -> str:
         return undated(recovery)
     several = recovery.restorable > 1
     if now is not None and recovery.until <= now:
-        return f"the copy{' of at least one file' if several else ''} expired at {second(recovery.until)}"
+        return f"the version to restore{' of at least one file' if several else ''} expired at {second(recovery.until)}"
     left = "" if now is None else f" ({age(now, recovery.until)} left)"
     if several:
         return f"at least one file can be restored only until {second(recovery.until)}{left}"
-    return f"the copy expires at {second(recovery.until)}{left}"
+    return f"restorable until {second(recovery.until)}{left}"
 
 
 def _other(findings: int, severity: str) -> str:

@@ -33,7 +33,7 @@ LOST_COMMIT = row("overwritten_commit")
 BY_HAND = row("missing_metadata", by_hand="")
 FOLLOWER = row("missing_metadata", by_hand="overwritten_commit")
 
-EXPIRES = "expires at 2026-12-09 00:00:00Z"
+EXPIRES = "restorable until 2026-12-09 00:00:00Z"
 SOME_EXPIRE = "at least one file can be restored only until 2026-12-09 00:00:00Z"
 OTHERS = "reconcile may repair 3 other findings (the plan decides); 1 other finding has no automatic repair"
 SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
@@ -47,7 +47,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(recoverable="no"), row(recoverable="unknown")],
-        "1 of 2 lost or changed files cannot be restored; it is not known whether the other file can be restored",
+        "1 of 2 lost or changed files cannot be restored; for the other file, this is not known",
     ),
     (
         [row(number=9, recoverable_until=None)],
@@ -60,13 +60,13 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     (
         [row(number=4), row(recoverable="no", number=3), row(recoverable="unknown")],
         (
-            "4 of 8 lost or changed files can be restored, and 3 cannot; it is not known whether the other file can be "
-            f"restored; {SOME_EXPIRE}"
+            "4 of 8 lost or changed files can be restored, and 3 cannot; for the other file, this is not known; "
+            f"{SOME_EXPIRE}"
         ),
     ),
     (
         [row(), row(recoverable="no")],
-        f"1 of 2 lost or changed files can be restored, and 1 cannot; the copy {EXPIRES}",
+        f"1 of 2 lost or changed files can be restored, and 1 cannot; {EXPIRES}",
     ),
     (
         [row(number=2), row("phantom", None, 3), row("unclassified", None)],
@@ -74,7 +74,7 @@ SENTENCES: list[tuple[list[dict[str, Any]], str]] = [
     ),
     (
         [row(), row("unclassified", None)],
-        f"1 lost or changed file can be restored; the copy {EXPIRES}; 1 other finding has no automatic repair",
+        f"1 lost or changed file can be restored; {EXPIRES}; 1 other finding has no automatic repair",
     ),
     (
         [FOLLOWER, row(number=2), row(recoverable="no")],
@@ -143,12 +143,12 @@ def test_an_expiry_is_measured_from_now(past: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("past", "copy", "copies"),
     [
-        (None, f"the copy {EXPIRES}", SOME_EXPIRE),
-        (-2, f"the copy {EXPIRES} (2 h left)", f"{SOME_EXPIRE} (2 h left)"),
+        (None, EXPIRES, SOME_EXPIRE),
+        (-2, f"{EXPIRES} (2 h left)", f"{SOME_EXPIRE} (2 h left)"),
         (
             0,
-            "the copy expired at 2026-12-09 00:00:00Z",
-            "the copy of at least one file expired at 2026-12-09 00:00:00Z",
+            "the version to restore expired at 2026-12-09 00:00:00Z",
+            "the version to restore of at least one file expired at 2026-12-09 00:00:00Z",
         ),
     ],
 )
@@ -167,9 +167,9 @@ ONE = "Without --allow restore, the plan below repairs 1 of"
     [
         (4, 0, 4, ""),
         (4, 0, 1, f"{ONE} 4 lost or changed files."),
-        (0, 1, 0, "It is not known whether the plan below repairs 1 lost or changed file."),
-        (1, 1, 1, f"{ONE} 2 lost or changed files; it is not known whether the other file can be repaired."),
-        (3, 2, 1, f"{ONE} 5 lost or changed files; it is not known whether 2 of the others can be repaired."),
+        (0, 1, 0, "It is not known whether the plan below can repair the lost or changed files."),
+        (1, 1, 1, f"{ONE} 2 lost or changed files; for the other file, this is not known."),
+        (3, 2, 1, f"{ONE} 5 lost or changed files; for 2 of the others, this is not known."),
     ],
 )
 def test_the_extent_of_a_plan(yes: int, unknown: int, by_default: int, words: str) -> None:

@@ -118,8 +118,8 @@ def test_the_verdict_states_what_is_recoverable_and_until_when() -> None:
     notes = [note.full_text for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert notes[:4] == [
         (
-            "9 of 11 lost or changed files of severity critical can be restored, and 1 cannot; it is not known whether "
-            "the other file can be restored"
+            "9 of 11 lost or changed files of severity critical can be restored, and 1 cannot; for the other file, "
+            "this is not known"
         ),
         "At least one file can be restored only until 2026-03-04 03:12:09Z (sales.orders)",
         "1 other critical finding has no automatic repair",

@@ -316,7 +316,8 @@ def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness
     have = "has" if row["files"] == 1 else "have"
     words = (
         f"{number(row['files'], 'data file')} {have} the instant {begin} in the name, but the timeline has no write "
-        "and no rollback with this instant; a failed write would have left a `.requested` file or a rollback"
+        "and no rollback with this instant; a failed write would have left a `.requested` file or a rollback, "
+        "and neither exists"
     )
     subject = timeline_of(read.found.table.location, read.config).join(f"{begin}.commit").uri
     stake, sample = Stake(row["files"], None, row["bytes"]), tuple(row["sample"])
