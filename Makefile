@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install jars demo airflow test check soak bench check-page check-airflow check-container check-spark check-installs check-deploy format schemas lock
+.PHONY: help install jars demo airflow test test-all check soak bench check-page check-airflow check-container check-spark check-installs check-deploy format schemas lock
 
 BIN := .venv/bin
 # Else every process compiles anew what it imports, and each of pytest's workers all tests.
@@ -21,8 +21,13 @@ demo: jars ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
 # Memory comes in large pages, which takes a third of the CPU time off where small ones are expensive: in virtual machines.
-test: jars ## all tests but the long ones
-	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(BIN)/pytest -m "not soak and not airflow and not container and not installs" -n 4 --dist loadfile --no-loadscope-reorder
+TEST = GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
+ELSEWHERE := not soak and not airflow and not container and not installs
+test: jars ## the tests for each change: each rule, reader, action and command
+	@$(TEST) -m "$(ELSEWHERE) and not variant and not page"
+
+test-all: jars ## also the variants: complete audits at other places, in other formats, with other faults
+	@$(TEST) -m "$(ELSEWHERE)"
 
 soak: jars ## the long tests, and those of properties with many more examples
 	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakeaudit.api.run import AuditRun
     from lakeaudit.errors import AuditError
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HOMES = {
     "AuditError": "lakeaudit.errors",

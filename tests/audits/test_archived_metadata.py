@@ -31,6 +31,8 @@ from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 COLD = ("GLACIER", "DEEP_ARCHIVE")
 REFUSED = b"<Error><Code>InvalidObjectState</Code><Message>The storage class refuses it</Message></Error>"
 OF_XML = {"content-type": "application/xml"}

@@ -429,6 +429,7 @@ def files_behind(lake: Lake, run_id: str) -> list[str]:
     return sorted(key for key in files if "/outer/" in key)
 
 
+@pytest.mark.variant
 def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(nights: Nights) -> None:
     """Its groups can still be expanded; the next good run replaces those of both."""
     assert nights.behind == [nights.stray[:1], nights.stray]
@@ -562,6 +563,7 @@ def confirmed(lake: Lake, run_id: str) -> dict[str, tuple[str, str]]:
     return {row["key"]: (row["confirmation"], held[row["key"]]) for row in mine}
 
 
+@pytest.mark.variant
 def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(audits: ReportAudits) -> None:
     """Each names the files of one table. A file in neither is lost; a gap in one is a gap in both."""
     lost = sorted((table, "dropped", key) for table, key in audits.lost.items())

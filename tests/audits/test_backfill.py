@@ -11,6 +11,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAY = timedelta(days=1)
 FIRST = datetime.now(UTC).replace(microsecond=0) + DAY
 NIGHTS = (FIRST, FIRST + DAY, FIRST + 2 * DAY)

@@ -23,6 +23,8 @@ from tests.builders.backdate import backdate
 from tests.builders.watched_shop import HOUR, Watched
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:

@@ -55,6 +55,7 @@ def answer(lake_file: str, table: str) -> str:
     return lake_check.answer_of(content, table, lake_check.Demand(), datetime.now(UTC))[0]
 
 
+@pytest.mark.variant
 def test_each_audit_replaces_the_answers(
     shop: Shop, lake_file: str, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_failed_audit_makes_answers_unknown(lake_file: str, shop: Shop, tmp_pa
     assert cli.main(["check", lake_file, "--table", "orders"]) == 3
 
 
+@pytest.mark.variant
 def test_a_check_file_that_cannot_be_written_is_a_warning(
     shop: Shop, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -113,6 +115,7 @@ def test_a_check_file_that_cannot_be_written_is_a_warning(
     assert cli.main(["check", str(tmp_path / "lake.yaml"), "--table", "orders"]) == 0
 
 
+@pytest.mark.variant
 def test_a_pipeline_waits_for_verified_commits(lake_file: str, tmp_path: Path) -> None:
     assert audit(lake_file, tmp_path)[0] == 0
     content = lake_check.read_check_file(lake_file)

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
+import pytest
+
 from lakeaudit.config import load_lake
 from lakeaudit.explain.explanation import explain_named
 from lakeaudit.runtime.connections.aws import Endpoint
@@ -19,6 +21,8 @@ from tests.builders.repair_plans import RepairPlans
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
+
+pytestmark = pytest.mark.variant
 
 
 def put_delta(aws: Aws, bucket: str, key: str, lost: str = "") -> None:

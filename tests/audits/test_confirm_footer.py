@@ -13,6 +13,8 @@ from tests.builders.backdate import backdate
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:

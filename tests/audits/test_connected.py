@@ -22,6 +22,8 @@ from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 THEN = datetime.now(UTC) - timedelta(days=2)
 Captured = pytest.CaptureFixture[str]
 

@@ -21,6 +21,8 @@ from tests.builders.refusals import LINES_SHORT, SHORTENED, Refusals, Together, 
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 Kind = Callable[[str], bool]
 METADATA: dict[str, Kind] = {
     "delta": lambda request: "GET" in request and request.endswith("_delta_log/00000000000000000000.json"),

@@ -17,6 +17,8 @@ from lakeaudit.json_documents import RunSummary
 from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, leftover_status, results_of
 
+pytestmark = pytest.mark.variant
+
 LAKE = """
 version: 1
 lake: damaged

@@ -27,6 +27,8 @@ from tests.builders.delta_lake import Action, add, context, frozen, info, remove
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 TEMPLATE, ROWS, NEWEST = "template", 4, 5
 LONG_AGO = datetime.now(UTC) - timedelta(days=60)
 

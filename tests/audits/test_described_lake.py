@@ -17,6 +17,8 @@ from tests.builders.catcher import catching
 from tests.builders.described import ApiCalls, DescribedLake, fresh_name, requests, roles_of_the_server
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture(scope="module", autouse=True)
 def roles(s3: Endpoint) -> Iterator[None]:

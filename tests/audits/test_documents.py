@@ -181,6 +181,7 @@ def test_explanations(home: Path, subject: str, deep: tuple[str, ...], capsys: C
     assert explanation["unknown"] is (subject == "no-such-file.parquet" and not explanation["table"])
 
 
+@pytest.mark.variant
 def test_a_scan(home: Path, capsys: Captured) -> None:
     scanned = json.loads(output(capsys, "scan", str(home / "lake"), "--format", "json", "--price", "0.02"))
     require_valid("scan", scanned)
@@ -204,6 +205,7 @@ def test_alerts_and_lineage(home: Path, receiver: Catcher) -> None:
     assert any(event["inputs"] for event in events)
 
 
+@pytest.mark.variant
 def test_a_plan_with_a_step_and_the_status_files_of_its_repair(
     aws: Aws, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Log, info
 from tests.builders.event_logs import UUIDS, App, millis, part
 
+pytestmark = pytest.mark.variant
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -76,6 +76,7 @@ COMMANDS = ("findings", "discrepancies", "report", "explain LAKE orders/", "doct
             "check LAKE --table returns", "reconcile plan LAKE -o plan.jsonl")  # fmt: skip
 
 
+@pytest.mark.variant
 def test_other_commands_need_no_extra(lake: Path) -> None:
     """One process runs them all: each command alone would mostly import."""
     commands = ["audit", *COMMANDS]
@@ -115,6 +116,7 @@ def test_a_command_names_the_extra_that_it_lacks(lake: Path, words: Sequence[str
     assert (done.returncode, done.stderr.splitlines()[-1]) == (10, told)
 
 
+@pytest.mark.variant
 def test_the_demo_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
     done = run(tmp_path, "demo")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
@@ -123,6 +125,7 @@ def test_the_demo_names_the_extra_that_it_lacks(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.variant
 def test_an_audit_that_requires_its_gates_does_not_start_without_them(lake: Path) -> None:
     lake.write_text(f"{lake.read_text()}gates: required\n")
     done = run(lake.parent, "audit", str(lake))
@@ -131,6 +134,7 @@ def test_an_audit_that_requires_its_gates_does_not_start_without_them(lake: Path
     assert (done.returncode, done.stderr.splitlines()[-1]) == (10, told)
 
 
+@pytest.mark.variant
 def test_a_table_whose_reader_is_missing_is_an_evidence_gap(lake: Path) -> None:
     """The other tables are judged."""
     place = unpacked(lake.parent / "lake", 2, ["written"]) / "written"
@@ -142,6 +146,7 @@ def test_a_table_whose_reader_is_missing_is_an_evidence_gap(lake: Path) -> None:
     assert "critical dropped  orders" in done.stdout
 
 
+@pytest.mark.variant
 def test_doctor_names_the_extras_that_a_lake_file_needs(lake: Path) -> None:
     lake.write_text(lake.read_text().replace("kind: delta", "kind: hudi") + "gates: required\n")
     done = run(lake.parent, "doctor", str(lake))

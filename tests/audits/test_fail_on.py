@@ -64,6 +64,7 @@ def test_a_lost_file_is_red_until_it_is_accepted(lake: str) -> None:
     assert (green.action, green.note) == ("go on", "1 accepted finding")
 
 
+@pytest.mark.variant
 def test_lost_coverage_is_red_until_it_is_accepted(lake: str) -> None:
     status_of(lake)
     text = Path(lake).read_text().splitlines(keepends=True)

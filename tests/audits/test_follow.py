@@ -91,6 +91,7 @@ class Followed:
         return sum(int(found["Attributes"][name]) for name in names)
 
 
+@pytest.mark.variant
 def test_losses_of_every_format_and_kind_of_change_are_reported_and_nothing_else(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_deleted_live_file_is_one_open_discrepancy_with_its_cause_and_one_mess
     assert [each["transition"] for each in history] == ["opened"]
 
 
+@pytest.mark.variant
 def test_a_table_that_cannot_be_judged_does_not_delay_the_losses_of_others(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_table_that_cannot_be_judged_does_not_delay_the_losses_of_others(
     assert (world.follow().exit_code, [*world.open()]) == (1, [lost])
 
 
+@pytest.mark.variant
 def test_a_loss_is_reported_while_an_audit_of_inventories_reads_and_the_audit_keeps_it(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +239,7 @@ def test_a_loss_is_reported_while_an_audit_of_inventories_reads_and_the_audit_ke
     assert [run["status"] for run in results_of(world.lake).runs()] == ["complete"]
 
 
+@pytest.mark.variant
 def test_a_file_that_was_deleted_before_its_commit_is_reported_when_the_commit_arrives(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +289,7 @@ class _Log(Counts):
         self._lines.append(text)
 
 
+@pytest.mark.variant
 def test_discovered_tables_that_are_not_watched_are_named_and_the_delay_needs_no_local_clock(
     world: Followed, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ from tests.builders.s3_metadata import JOURNAL, lay
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 if TYPE_CHECKING:
     from lakeaudit.config import Lake
 

@@ -15,6 +15,8 @@ from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 FORMATS = {"orders": ("delta", "iceberg"), "rides": ("hudi", "delta"), "shown": ("delta", "symlink")}
 NOW = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1MiB"
 Subjects = set[tuple[str, str, str]]

@@ -14,6 +14,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 BUSY = "grace: 0s, leftover_age: 0s, max_upload: 0s"
 
 

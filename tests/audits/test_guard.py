@@ -57,6 +57,7 @@ def test_the_files_of_a_list(shop: Shop, tmp_path: Path) -> None:
     assert guard(lake, tmp_path, [dead, nobodys]).result.exit_code == 3
 
 
+@pytest.mark.variant
 def test_a_removed_file_is_promised_until_its_retention_has_passed(shop: Shop, tmp_path: Path) -> None:
     removed = [f"s3://{shop.bucket}/{key}" for key in shop.keys("orders")]
     table = f"s3://{shop.bucket}/warehouse/orders"
@@ -68,6 +69,7 @@ def test_a_removed_file_is_promised_until_its_retention_has_passed(shop: Shop, t
     assert timedelta(days=6, hours=23) < until - datetime.now(UTC) <= timedelta(days=7)
 
 
+@pytest.mark.variant
 def test_a_cleaner_that_spells_a_location_differently_does_not_get_its_files(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_cleaner_that_spells_a_location_differently_does_not_get_its_files(
     assert answers == dict.fromkeys(spellings, "live")
 
 
+@pytest.mark.variant
 def test_relative_paths_of_a_dry_run_belong_to_their_table(shop: Shop, tmp_path: Path) -> None:
     live = shop.keys("orders")[0].removeprefix("warehouse/orders/")
     put(shop, "warehouse/orders/dead.parquet")
@@ -92,6 +95,7 @@ def test_relative_paths_of_a_dry_run_belong_to_their_table(shop: Shop, tmp_path:
     }
 
 
+@pytest.mark.variant
 def test_the_files_of_a_clone_are_referenced(shop: Shop, tmp_path: Path) -> None:
     """A shallow clone lists files at their absolute paths."""
     dead = put(shop, "warehouse/orders/of_clone.parquet")
@@ -136,6 +140,7 @@ def test_a_table_that_commits_meanwhile_keeps_its_file(
     assert guard(lake_of(shop, tmp_path), tmp_path, [late]) == {late: "live"}
 
 
+@pytest.mark.variant
 def test_all_objects_below_a_prefix(shop: Shop, tmp_path: Path) -> None:
     dead = put(shop, "warehouse/orders/old/dead.parquet")
     answers = guard(lake_of(shop, tmp_path), tmp_path, f"s3://{shop.bucket}/warehouse/orders/old/")
@@ -145,6 +150,7 @@ def test_all_objects_below_a_prefix(shop: Shop, tmp_path: Path) -> None:
     assert dead
 
 
+@pytest.mark.variant
 def test_a_proposed_lifecycle_rule(shop: Shop, tmp_path: Path) -> None:
     put(shop, "warehouse/orders/tmp-1.parquet")
     rule = {
@@ -180,6 +186,7 @@ def test_the_free_keys_are_written_with_their_digest(shop: Shop, tmp_path: Path)
     assert set(again.values()) == {"free"}
 
 
+@pytest.mark.variant
 def test_without_requests_storage_sources_answer(shop: Shop, tmp_path: Path) -> None:
     """Large lists are compared with the inventory; a key that it lacks is requested, as far as the limit goes."""
     dead = put(shop, "warehouse/orders/dead.parquet")
@@ -194,6 +201,7 @@ def test_without_requests_storage_sources_answer(shop: Shop, tmp_path: Path) -> 
     }
 
 
+@pytest.mark.variant
 def test_a_line_is_hostile(shop: Shop, tmp_path: Path) -> None:
     lines = [
         "s3://b/'; DROP TABLE x; --", "s3://b/\x1b[31m", "x" * 10_000, "s3://", "://", "%zz", "s3://b/%ff%fe",
@@ -204,6 +212,7 @@ def test_a_line_is_hostile(shop: Shop, tmp_path: Path) -> None:
     assert len(answers) == len(lines)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("lines", [[], ["", "  "]])
 def test_a_list_without_files_proves_nothing(shop: Shop, tmp_path: Path, lines: list[str]) -> None:
     """The program that made it may have failed."""
@@ -226,6 +235,7 @@ ODD_TEXTS = {
 }
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", ODD_TEXTS)
 def test_a_text_that_another_program_may_read_differently_is_not_absent(
     shop: Shop, tmp_path: Path, name: str
@@ -240,11 +250,13 @@ def test_a_text_that_another_program_may_read_differently_is_not_absent(
     assert answers.result.exit_code == 3
 
 
+@pytest.mark.variant
 def test_a_relative_path_without_a_file_proves_nothing(shop: Shop, tmp_path: Path) -> None:
     answers = guard(lake_of(shop, tmp_path), tmp_path, ["orders/part-0.parquet"], tables=("orders",))
     assert set(answers.values()) == {"unknown"}
 
 
+@pytest.mark.variant
 def test_a_folder_and_a_link_of_a_local_table_are_not_free(tmp_path: Path) -> None:
     table = tmp_path / "lake" / "t"
     write_deltalake(str(table), pa.table({"day": ["a"], "x": [1]}), partition_by=["day"])
@@ -259,6 +271,7 @@ def test_a_folder_and_a_link_of_a_local_table_are_not_free(tmp_path: Path) -> No
     assert answers == {f"{table}/day=a": "unknown", f"{table}/day=a/": "unknown", live: "live"}
 
 
+@pytest.mark.variant
 def test_a_table_inside_of_a_table_that_the_lake_file_does_not_name(shop: Shop, tmp_path: Path) -> None:
     shop.write("orders/archive")
     shop.tables.remove("orders/archive")
@@ -267,6 +280,7 @@ def test_a_table_inside_of_a_table_that_the_lake_file_does_not_name(shop: Shop, 
     assert answers[inner] in ("unknown", "being_written")
 
 
+@pytest.mark.variant
 def test_a_lost_state_that_an_audit_reported_may_need_the_file(shop: Shop, tmp_path: Path) -> None:
     dead = put(shop, "warehouse/orders/dead.parquet")
     lake = shop.lake(tmp_path, inventories=f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]",
@@ -276,6 +290,7 @@ def test_a_lost_state_that_an_audit_reported_may_need_the_file(shop: Shop, tmp_p
     assert guard(lake, tmp_path, [dead])[dead] in ("unknown", "live", "promised")
 
 
+@pytest.mark.variant
 def test_the_list_of_an_earlier_run_does_not_stay(shop: Shop, tmp_path: Path) -> None:
     dead = put(shop, "warehouse/orders/dead.parquet")
     output, lake = tmp_path / "safe.csv", lake_of(shop, tmp_path)
@@ -289,6 +304,7 @@ def test_the_list_of_an_earlier_run_does_not_stay(shop: Shop, tmp_path: Path) ->
         guard(lake, tmp_path, [dead], output=output)
 
 
+@pytest.mark.variant
 def test_a_lost_state_that_the_lake_file_ignores_may_need_the_file(shop: Shop, tmp_path: Path) -> None:
     """The ledger has no discrepancy, but the last audit has recorded that a state is lost."""
     dead = put(shop, "warehouse/orders/dead.parquet")
@@ -309,6 +325,7 @@ UNNAMED = {
 }
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("name", UNNAMED)
 def test_a_table_that_the_lake_file_does_not_name(shop: Shop, tmp_path: Path, name: str) -> None:
     place, is_doubt = UNNAMED[name]
@@ -321,6 +338,7 @@ def test_a_table_that_the_lake_file_does_not_name(shop: Shop, tmp_path: Path, na
     assert guard(lake_of(shop, tmp_path), tmp_path, [dead, inside]) == {dead: expected, inside: "unknown"}
 
 
+@pytest.mark.variant
 def test_more_folders_than_are_searched_for_tables(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +351,7 @@ def test_more_folders_than_are_searched_for_tables(
     assert "1 folder of it not searched" in str(answers.rows[others[0]]["reason"])
 
 
+@pytest.mark.variant
 def test_a_clock_far_ahead_of_storage_does_not_make_files_old(shop: Shop, tmp_path: Path) -> None:
     """Storage writes its own time into each response."""
     young = put(shop, "warehouse/orders/young.parquet", timedelta(hours=1))
@@ -344,6 +363,7 @@ def test_a_clock_far_ahead_of_storage_does_not_make_files_old(shop: Shop, tmp_pa
     assert any("the clock of this machine is 30" in each for each in answers.result.warnings)
 
 
+@pytest.mark.variant
 def test_signatures_and_control_characters_are_not_printed(shop: Shop, tmp_path: Path) -> None:
     key = "warehouse/orders/dead\x1b[2J.parquet"
     dead = put(shop, key)
@@ -359,6 +379,7 @@ def test_signatures_and_control_characters_are_not_printed(shop: Shop, tmp_path:
     assert f"{shop.bucket},{key},s3://{shop.bucket}/{key}," in output.read_text()
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("requests", [0, 100])
 def test_a_list_that_does_not_stay_in_memory(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests: int

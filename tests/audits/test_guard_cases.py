@@ -24,6 +24,8 @@ from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, rows, t
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 GRACE = "grace: 1h"
 YOUNG = timedelta(hours=2)
 ORDERS = "warehouse/orders"

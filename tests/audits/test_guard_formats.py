@@ -39,6 +39,8 @@ from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 NOW = datetime.now(UTC)
 
 

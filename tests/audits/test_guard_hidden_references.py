@@ -21,6 +21,8 @@ from tests.builders.guarded import MONTH, clone_of, guard, put
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 LONG_AGO = datetime.now(UTC) - MONTH
 
 

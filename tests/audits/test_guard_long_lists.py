@@ -15,6 +15,8 @@ from tests.builders.guarded import printed
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def listed(aws: Aws, s3: Endpoint, bucket: str) -> tuple[Shop, list[str]]:

@@ -34,6 +34,8 @@ from tests.builders.repair_plans import an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(days=30)
 AWKWARD = ("d=a b%2F+ü/left.parquet", "left,over.parquet", "per%20cent.parquet")
 

@@ -26,6 +26,8 @@ from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "abort_upload")
 FEW = range(1, 2)
 MANY = int(os.environ.get("LAKEAUDIT_HEALTHY_HISTORIES", "200"))

@@ -13,6 +13,8 @@ from tests.builders.hive_lake import HiveLake, break_orders
 from tests.builders.hive_metastore import MetastoreStandIn, served
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def server() -> Iterator[MetastoreStandIn]:

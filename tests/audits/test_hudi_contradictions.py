@@ -23,6 +23,8 @@ from tests.builders.hudi import commit, stat
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAY = timedelta(days=1)
 CHANGED, IDLE = [("rows_changed_by_rewrite", "error")], [("ineffective_removal", "warning")]
 OVERWRITTEN = [("overwritten_commit", "critical")]

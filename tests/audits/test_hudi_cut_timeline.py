@@ -17,6 +17,8 @@ from tests.builders.healthy_hudi import FOLDER, HudiHistory
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 def removed(table: HudiHistory) -> None:
     """A lifecycle rule removes what is oldest; every instant wrote file groups of its own."""

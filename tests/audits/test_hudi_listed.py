@@ -22,6 +22,8 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
 
+pytestmark = pytest.mark.variant
+
 hudi = pytest.importorskip("hudi")
 DAY = "day=2026-11-01"
 NEW = "6f0d7f8e-6f3c-4c55-9c1b-2c4d6a1f0e11-0"

@@ -16,6 +16,8 @@ from lakeaudit.schemas import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import commit, lake_of, stat, write_timeline
 
+pytestmark = pytest.mark.variant
+
 
 @dataclass(frozen=True)
 class Insert:

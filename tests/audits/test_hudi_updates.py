@@ -18,6 +18,8 @@ from tests.builders.hudi import commit, stat
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAY = timedelta(days=1)
 LOST_UPDATE, LOST = [("lost_commit", "critical")], [("missing_metadata", "critical")]
 

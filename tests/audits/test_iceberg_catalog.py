@@ -17,6 +17,8 @@ from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def server() -> Iterator[RestCatalog]:

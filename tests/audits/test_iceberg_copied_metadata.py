@@ -17,6 +17,8 @@ from tests.builders.backdate import backdate
 from tests.builders.iceberg import IcebergLake
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 NOW = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1MiB"
 JUDGED = ("content", "leftover")
 

@@ -23,6 +23,8 @@ from tests.builders.inventory import Version, csv, lay
 from tests.conftest import Aws
 from tests.data.iceberg.make import STATEMENTS
 
+pytestmark = pytest.mark.variant
+
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 

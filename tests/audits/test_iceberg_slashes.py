@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.iceberg.current.collapsed_paths import forms
 from lakeaudit.keys import Location
@@ -15,6 +17,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT, IcebergLake
 from tests.builders.iceberg_files import Entry, Snapshot, relocate, write_metadata
 from tests.conftest import Aws
+
+pytestmark = pytest.mark.variant
 
 TABLES = {
     "hadoop": ("warehouse//db", "warehouse/db"),

@@ -18,6 +18,8 @@ from tests.builders.backdate import age_all
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 HEALTHY = ("lost", "rewritten")
 
 

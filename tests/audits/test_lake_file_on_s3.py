@@ -12,6 +12,8 @@ from lake_check import write_s3
 from lakeaudit import cli
 from lakeaudit.runtime.connections.aws import Endpoint
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def on_s3(

@@ -23,6 +23,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import Log, add, at, features
 from tests.builders.questions import Answers, questions
 
+pytestmark = pytest.mark.variant
+
 Row = dict[str, Any]
 DAY = timedelta(days=1)
 

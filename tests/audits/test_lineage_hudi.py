@@ -30,6 +30,8 @@ from tests.builders.hudi import commit, lake_of, stat, unpacked, write_timeline
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 LATER = "20261123200000000"
 STILL_LATER = "20261123210000000"
 

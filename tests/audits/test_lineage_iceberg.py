@@ -27,6 +27,8 @@ from tests.builders.iceberg import IcebergLake, rows
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @dataclass
 class Orders:

@@ -20,6 +20,8 @@ from tests.builders.iceberg import IcebergLake
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import CopySourceTypeDef
 

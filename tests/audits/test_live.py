@@ -71,6 +71,7 @@ def test_a_live_audit_starts_no_jvm(live_lake: LiveLake, capsys: pytest.CaptureF
     assert [row["key"] for row in results.worst("whole", 9) if row["kind"] == "dropped"] == [live_lake.key]
 
 
+@pytest.mark.variant
 def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
     assert source["location"].endswith(f"orders/day={DAYS[1]}")
 
 
+@pytest.mark.variant
 def test_an_audit_of_a_small_inventory_starts_no_jvm(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +103,7 @@ def test_an_audit_of_a_small_inventory_starts_no_jvm(
     assert results_of(live_lake.lake).published(None)["run_id"] == "listed"
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("options", [["--live", "--spark"], ["--spark"]])
 def test_spark_is_started_on_request(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str], options: list[str]
@@ -117,6 +120,7 @@ def test_spark_is_the_engine_where_spark_submit_has_started_it(
     assert "Java: none in this test" in capsys.readouterr().err
 
 
+@pytest.mark.variant
 def test_what_exceeds_the_memory_of_this_process_is_judged_without_spark(
     live_lake: LiveLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def lake(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Lake:

@@ -18,6 +18,8 @@ from tests.builders.iceberg import NO_WAIT
 from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 REASON = "a local path in a table on object storage"
 OTHERS = ("hdfs://nn:8020/x.parquet", "http://169.254.169.254/latest/meta-data", "file:relative.parquet")
 

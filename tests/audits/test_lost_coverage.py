@@ -109,6 +109,7 @@ def _iso(outcome: Outcome) -> str:
     return str(outcome.run_row["as_of"].isoformat())
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
@@ -133,6 +134,7 @@ def test_the_lake_file_decides_which_lost_coverage_is_reported(
         assert {row["severity"] for row in ledger(lake).values()} == {"critical"}
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("of_lake", "of_orders", "expected"),
     [
@@ -160,6 +162,7 @@ def test_a_table_has_a_severity_of_its_own_for_lost_coverage(
 EXPECTED = "expect: [{reason: moving, tables: ['*'], refused: could be read}]\n"
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("change", "state"),
     [
@@ -197,6 +200,7 @@ def test_a_heartbeat_is_sent_if_the_lake_file_or_somebody_accepts_the_lost_cover
     assert states(lake) == {"events": state, "orders": state}
 
 
+@pytest.mark.variant
 def test_a_table_that_was_never_judged_has_lost_nothing(shop: Shop, tmp_path: Path) -> None:
     lake = shop.lake(tmp_path)
     for run in ("r1", "r2"):
@@ -204,6 +208,7 @@ def test_a_table_that_was_never_judged_has_lost_nothing(shop: Shop, tmp_path: Pa
     assert states(lake) == {}
 
 
+@pytest.mark.variant
 def test_a_live_audit_of_the_whole_lake_judges_a_blind_table(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     lake = shop.lake(tmp_path)
@@ -220,6 +225,7 @@ def test_a_live_audit_of_the_whole_lake_judges_a_blind_table(shop: Shop, tmp_pat
     assert states(lake) == {"events": "open", "orders": "open"}, "the next night is blind again"
 
 
+@pytest.mark.variant
 def test_a_live_audit_of_a_table_that_no_report_covers_is_not_a_baseline(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     lose_report(shop)
@@ -230,6 +236,7 @@ def test_a_live_audit_of_a_table_that_no_report_covers_is_not_a_baseline(shop: S
     assert states(lake) == {}
 
 
+@pytest.mark.variant
 def test_an_expected_gap_of_more_audits_than_are_searched_hides_no_later_loss(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +253,7 @@ def test_an_expected_gap_of_more_audits_than_are_searched_hides_no_later_loss(
     assert states(lake) == {"events": "open", "orders": "open"}
 
 
+@pytest.mark.variant
 def test_a_renamed_table_stays_blind_under_its_new_name(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     lake = shop.lake(tmp_path)
@@ -263,6 +271,7 @@ def test_a_renamed_table_stays_blind_under_its_new_name(shop: Shop, tmp_path: Pa
     assert states(renamed)["sales"] == "open"
 
 
+@pytest.mark.variant
 def test_a_table_that_is_renamed_on_the_night_of_the_loss_is_blind(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     audited(shop.lake(tmp_path), run_id="r1")

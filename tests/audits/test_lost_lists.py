@@ -17,6 +17,8 @@ from tests.builders.delta_lake import BORN, add
 from tests.builders.iceberg import NO_WAIT
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 class Lists:
     """Tables below `wh/` of one bucket, by the names of their kinds' cases."""

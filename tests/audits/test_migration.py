@@ -23,6 +23,8 @@ from tests.builders.delta_lake import add, metadata, millis, protocol
 from tests.builders.iceberg import IcebergLake
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 THEN = datetime.now(UTC) - timedelta(days=30)
 MOVED = datetime.now(UTC) - timedelta(hours=5)
 CLICKS = b"clicks of a day"

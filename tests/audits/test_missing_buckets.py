@@ -24,6 +24,8 @@ from tests.builders.rest_catalog import RestCatalog, served
 from tests.builders.unity_catalog import UnityCatalog
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 FAR = "gs://other-cloud/wh/far"
 
 

@@ -43,6 +43,8 @@ from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 LISTING = "[{{kind: listing, location: 's3://{bucket}/warehouse/'}}]"
 LOG = "orders/_delta_log/"
 

@@ -29,6 +29,8 @@ from tests.builders.inventory import Version, csv, into, lay
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 class TwoTables:
     """A table that stayed in its bucket and one that was moved to another, with all that knows of them.

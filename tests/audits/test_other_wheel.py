@@ -13,6 +13,8 @@ import pytest
 
 from tests.builders.wheel import ROOT, bare_python
 
+pytestmark = pytest.mark.variant
+
 PROJECT = ROOT / "tests" / "other_wheel"
 DAYS = timedelta(days=30).total_seconds()
 

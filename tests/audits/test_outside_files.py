@@ -16,6 +16,8 @@ from tests.builders.delta_lake import BORN, Action, add, remove
 from tests.builders.refusals import Refusals, refusing
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 BODY = b"x" * 100
 GONE = "orders/day=2/c.parquet"
 

@@ -48,6 +48,7 @@ def all_audits(lake: Lake) -> None:
     explain_named(lake, results_of(lake), clients, "stray.parquet", deep=True)
 
 
+@pytest.mark.variant
 def test_audits_need_exactly_the_printed_policy(lake: Lake, tmp_path: Path) -> None:
     """S3 Inventory, a listing, S3Guard, Glue, access logs, Delta, and results in S3."""
     allowed = printed_policy(tmp_path / "lake.yaml")
@@ -78,6 +79,7 @@ SCAN = [
 ]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(("sid", "code", "line"), SCAN)
 def test_a_scan_with_the_printed_policy_and_without_one_statement(
     shop: Shop, capsys: pytest.CaptureFixture[str], sid: str | None, code: int, line: str
@@ -134,6 +136,7 @@ AUDIT = [
 ]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(("sid", "code", "line"), AUDIT)
 def test_a_user_with_only_the_printed_policy_completes_an_audit(
     shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str], sid: str | None, code: int, line: str

@@ -36,6 +36,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

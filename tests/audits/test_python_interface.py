@@ -44,6 +44,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, 
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.variant
 def test_a_scan_has_results_as_long_as_it_is_used(place: Path, tmp_path: Path) -> None:
     before = files_below(tmp_path)
     lake = lakeaudit.scan("./lake")
@@ -58,6 +59,7 @@ def test_a_scan_has_results_as_long_as_it_is_used(place: Path, tmp_path: Path) -
     assert not results.exists()
 
 
+@pytest.mark.variant
 def test_rows_of_a_scan_outlive_its_variable(place: Path) -> None:
     """As in `lakeaudit.scan(...).findings()`: the results exist as long as anything that reads them."""
     findings, run = lakeaudit.scan(place).findings(), lakeaudit.scan("./lake").run()
@@ -75,6 +77,7 @@ def test_a_scan_names_everything_that_was_not_judged(place: Path) -> None:
     assert [line.partition(":")[0] for line in run.warnings][:2] == ["not judged", "not searched"]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("call", ["audit", "check", "plan", "verified"])
 def test_a_scan_keeps_no_history(place: Path, call: str) -> None:
     lake = lakeaudit.scan(place)
@@ -84,6 +87,7 @@ def test_a_scan_keeps_no_history(place: Path, call: str) -> None:
         getattr(lake, call)("customers")
 
 
+@pytest.mark.variant
 def test_the_rows_are_those_of_the_commands(
     lake: lakeaudit.LakeHandle, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +122,7 @@ def test_the_rows_are_those_of_the_commands(
     assert lake.explain("sales/orders/a.parquet").to_dict() == json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.variant
 def test_a_delete_list_is_checked_as_by_the_command(
     lake: lakeaudit.LakeHandle, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +140,7 @@ def test_a_delete_list_is_checked_as_by_the_command(
         bool(guarded)
 
 
+@pytest.mark.variant
 def test_a_notebook_shows_hostile_keys_as_text(place: Path) -> None:
     (place / "customers" / "unlisted.parquet").rename(place / "customers" / "<b>\x1b[31m|x.parquet")
     lake = lakeaudit.scan("./lake")
@@ -148,6 +154,7 @@ def test_a_notebook_shows_hostile_keys_as_text(place: Path) -> None:
     assert "\x1b" not in shown[1]
 
 
+@pytest.mark.variant
 def test_a_plan_is_written_applied_and_undone(
     aws: Aws, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +189,7 @@ ERRORS: list[tuple[Callable[[lakeaudit.LakeHandle], object], type[lakeaudit.Audi
 ]  # fmt: skip
 
 
+@pytest.mark.variant
 def test_errors_say_what_to_do(lake: lakeaudit.LakeHandle, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     lake.audit(live=True)
@@ -211,6 +219,7 @@ def test_the_import_on_windows_names_the_way_out() -> None:
     assert done.stderr.splitlines()[-1].startswith("ImportError: lakeaudit runs on Linux and macOS")
 
 
+@pytest.mark.variant
 def test_the_notebook_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cell by cell, as a kernel does; the last expression of a cell is shown."""
     import ast
@@ -233,6 +242,7 @@ def test_the_notebook_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {row["table_name"] for row in sums} == {"customers", "sales.orders"}  # type: ignore[attr-defined]
 
 
+@pytest.mark.variant
 def test_the_snippets_of_the_page_are_one_program(
     aws: Aws,
     s3: Endpoint,

@@ -247,6 +247,7 @@ def test_from_debris_to_resolved_and_back(
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS]), "after an undo only the copy is removed"
 
 
+@pytest.mark.variant
 def test_a_store_that_leaves_fields_out_of_its_responses(shop: Shop, debris_planned: RepairPlans) -> None:
     """Version lists lack IsLatest, writes lack ETag: the finished steps are known anyway, and undone."""
     mending = debris_planned
@@ -277,6 +278,7 @@ def uploads(shop: Shop) -> set[str]:
     }
 
 
+@pytest.mark.variant
 def test_uploads_are_aborted_when_that_is_allowed(
     plain: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +400,7 @@ def removed_by_commits(shop: Shop) -> None:
             backdate(shop.bucket, log, old)
 
 
+@pytest.mark.variant
 def test_a_file_that_somebody_reads_is_not_unused(in_use: ApplyInUse) -> None:
     assert in_use.of(READ) == {key: status for key, (*_, status) in READ.items()}
     why = in_use.errors[debris("read")]
@@ -470,6 +473,7 @@ def refused_by_one(shop: Shop, folder: Path, *others: str) -> RepairPlans:
     return mending
 
 
+@pytest.mark.variant
 @soak_of_versions
 def test_each_of_the_deletion_guards_is_required(
     shop: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
@@ -562,6 +566,7 @@ DUPLICATES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
 TWINS = {name: debris(f"twin-{name}") for name in DUPLICATES}
 
 
+@pytest.mark.variant
 @soak_of_versions
 def test_a_double_is_moved_where_its_twin_is_there_and_listed_and_it_is_not(
     shop: Shop, tmp_path: Path
@@ -623,6 +628,7 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
 """By file: the event between plan and apply, and the status."""
 
 
+@pytest.mark.variant
 @soak_of_versions
 def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
     shop: Shop, tmp_path: Path
@@ -656,6 +662,7 @@ def torn(shop: Shop) -> str:
     return log
 
 
+@pytest.mark.variant
 @soak_of_versions
 def test_a_table_that_cannot_be_read_stops_it(shop: Shop, debris_planned: RepairPlans) -> None:
     """Before the act, which is what differs by the bucket."""
@@ -666,6 +673,7 @@ def test_a_table_that_cannot_be_read_stops_it(shop: Shop, debris_planned: Repair
     assert (mending.statuses(), keys_of(shop)) == ({DEBRIS: "unknown"}, before)
 
 
+@pytest.mark.variant
 @soak_of_versions
 def test_an_uncertain_file_is_put_back_after_the_act_and_tried_again(
     shop: Shop, debris_planned: RepairPlans, patched: pytest.MonkeyPatch
@@ -785,6 +793,7 @@ def sent_twice(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(BaseClient, "_make_api_call", twice)
 
 
+@pytest.mark.variant
 def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(race: ApplyRace) -> None:
     assert race.statuses[LISTED] == "moved_on"
     after: Any = race.shop.s3.head_object(Bucket=race.shop.bucket, Key=LISTED)
@@ -830,6 +839,7 @@ def ignore(patched: pytest.MonkeyPatch, *names: str) -> None:
     patched.setattr(AWSRequest, "prepare", without_conditions)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("start", "ignored"),
     [
@@ -853,6 +863,7 @@ def test_a_store_that_ignores_conditions_keeps_the_file(
     assert by_marker or keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_path: Path) -> None:
     """So that its copy has the same ETag; metadata, tags and class are carried there and back."""
     at: Any = {"Bucket": plain.bucket, "Key": DEBRIS}
@@ -881,6 +892,7 @@ def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_
     assert plain.s3.get_object(**at)["Body"].read() == b"".join(bodies)
 
 
+@pytest.mark.variant
 def test_the_policy_grants_exactly_the_requested_rights(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
@@ -956,6 +968,7 @@ def killed_in_apply(
             mending.apply()
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("start", "operation", "answered"),
     requests((False, "DeleteObject", True), (True, "DeleteObject", True)),
@@ -980,6 +993,7 @@ def test_killed_about_a_request(
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("start", "operation", "answered"),
     requests((False, "DeleteObject", False)),  # both the file and its copy are there
@@ -1008,6 +1022,7 @@ def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Repai
     return shop, mending, keys
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("honoured", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_many_are_hidden_by_one_request_where_each_has_its_condition(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, patched: pytest.MonkeyPatch, *, honoured: bool
@@ -1079,6 +1094,7 @@ KEPT: dict[str, tuple[Callable[[Shop, str], None], str, str]] = {
 """By file: the event before the purge, the result, and the message."""
 
 
+@pytest.mark.variant
 def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tmp_path: Path) -> None:
     """Purge ignores files that were not recorded, wherever they lie."""
     strewn(shop, *KEPT)
@@ -1104,6 +1120,7 @@ def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tm
     assert not [key for key in keys_of(shop) if key in gone]
 
 
+@pytest.mark.variant
 def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     plain: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
@@ -1174,6 +1191,7 @@ def test_purge_after_an_undo_removes_only_the_copy(shop: Shop, debris_applied: R
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS])
 
 
+@pytest.mark.variant
 @unversioned_only
 def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
     shop: Shop, debris_applied: RepairPlans, patched: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -1210,6 +1228,7 @@ def killed_around_a_purge(
     assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
 
 
+@pytest.mark.variant
 @unversioned_only
 def test_killed_in_a_purge(shop: Shop, debris_applied: RepairPlans, patched: pytest.MonkeyPatch) -> None:
     killed_around_a_purge(shop, debris_applied, patched, answered=True)
@@ -1246,6 +1265,7 @@ def test_a_rule_that_ends_the_quarantine_early_is_reported(shop: Shop, debris_pl
         assert ("warning: rule tidy" in out.getvalue()) is warns
 
 
+@pytest.mark.variant
 def test_a_list_that_may_lack_files_protects_the_files_that_it_names_and_the_log_decides_about_the_rest(
     plain: Shop, tmp_path: Path
 ) -> None:

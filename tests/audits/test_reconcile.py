@@ -253,6 +253,7 @@ def test_a_suspended_bucket_is_for_a_person(shop: Shop, broken: RepairPlans) -> 
     assert set(planned(broken).values()) == {"needs_person"}
 
 
+@pytest.mark.variant
 def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broken: RepairPlans) -> None:
     before = keys_of(shop)
     shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
@@ -309,6 +310,7 @@ def test_a_store_that_ignores_conditions_gets_none_that_matter(
     assert sorted(broken.statuses().values()) == ["kept", "needs_person"]
 
 
+@pytest.mark.variant
 def test_results_in_the_same_bucket_hold_record_and_canaries(
     shop: Shop, tmp_path: Path, written_table: WrittenTable
 ) -> None:
@@ -330,6 +332,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(
     assert "Uploads" not in shop.s3.list_multipart_uploads(Bucket=shop.bucket)
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("answer", [DENIED, UNAVAILABLE])
 @pytest.mark.parametrize(
     ("request_", "first", "lasting"), [("PUT", 0, True), ("DELETE", 0, True), ("", 2, True), ("", 3, False)]
@@ -351,6 +354,7 @@ def test_a_test_of_the_store_that_fails_proves_nothing(
         assert (broken.apply().exit_code, {*broken.statuses().values()}) == (0, {"applied"})
 
 
+@pytest.mark.variant
 def test_a_version_of_which_too_few_bytes_arrive_is_not_written(shop: Shop, broken: RepairPlans) -> None:
     lost = [key for key, action in planned(broken).items() if action == "restore_version"]
     before = keys_of(shop)
@@ -367,6 +371,7 @@ def test_a_version_of_which_too_few_bytes_arrive_is_not_written(shop: Shop, brok
     assert {broken.statuses()[key] for key in lost} == {"applied"}
 
 
+@pytest.mark.variant
 def test_copies_are_used_where_their_condition_is_honoured(
     shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +385,7 @@ def test_copies_are_used_where_their_condition_is_honoured(
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_table: WrittenTable) -> None:
     key = shop.keys("orders")[0]
     body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
@@ -402,6 +408,7 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path, written_tab
     ]
 
 
+@pytest.mark.variant
 def test_the_policy_grants_exactly_the_requested_rights(
     shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +429,7 @@ def test_the_policy_grants_exactly_the_requested_rights(
     }
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(("honoured", "status"), [(True, "applied"), (False, "needs_person")])
 def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
     shop: Shop,
@@ -484,6 +492,7 @@ def lost_rows_text(shop: Shop, *keys: str) -> None:
     )
 
 
+@pytest.mark.variant
 def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: RepairPlans) -> None:
     mended = [key for key, action in planned(broken).items() if action != "needs_person"]
     lost_rows_text(shop, *mended)
@@ -493,6 +502,7 @@ def test_a_file_that_the_table_removed_does_not_come_back(shop: Shop, broken: Re
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_a_file_that_the_table_removes_in_between_is_taken_back_at_once(
     shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -535,6 +545,7 @@ def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, applied: 
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_the_only_copy_is_not_undone(shop: Shop, applied: RepairPlans) -> None:
     """The version that was written is the last one of those bytes once its source has expired."""
     (row,) = [row for row in rows(applied) if row["action"] == "restore_version"]
@@ -609,6 +620,7 @@ def killed_after_acting(once: pytest.MonkeyPatch, mending: RepairPlans) -> None:
         mending.apply()
 
 
+@pytest.mark.variant
 def test_what_a_killed_run_recorded_is_folded_by_the_next(shop: Shop, killed: RepairPlans) -> None:
     """The table knows nothing of a batch whose files alone were written."""
     files = killed.folder / "results" / "_reconcile"
@@ -620,6 +632,7 @@ def test_what_a_killed_run_recorded_is_folded_by_the_next(shop: Shop, killed: Re
     assert not [*files.rglob("*.json")]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_in_an_undo(
     shop: Shop, before: Keys, applied: RepairPlans, patched: pytest.MonkeyPatch, acted: bool
@@ -640,6 +653,7 @@ def test_killed_in_an_undo(
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_an_undo_of_a_run_that_was_killed(shop: Shop, before: Keys, killed: RepairPlans) -> None:
     """A step with the status `started` is undone if it was done."""
     assert keys_of(shop) != before
@@ -647,6 +661,7 @@ def test_an_undo_of_a_run_that_was_killed(shop: Shop, before: Keys, killed: Repa
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: RepairPlans) -> None:
     first = broken.apply(limit=1)
     assert (first.exit_code, sorted(broken.statuses().values())) == (3, ["applied", "waiting"])
@@ -697,6 +712,7 @@ def refuse(
         once.setattr(action, what, raise_refusal)
 
 
+@pytest.mark.variant
 def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     shop: Shop, broken: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -727,6 +743,7 @@ def test_what_the_store_refuses_is_tried_again_by_the_next_run(
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_steps_that_the_store_refused_have_nothing_to_undo(shop: Shop, broken: RepairPlans) -> None:
     broken.plan(io.StringIO())
     before = keys_of(shop)
@@ -768,6 +785,7 @@ def test_a_plan_for_one_file_has_only_its_steps(
 # --- plans that lie elsewhere, and approvals --------------------------------------------------------------------
 
 
+@pytest.mark.variant
 def test_a_plan_on_s3_is_approved_applied_and_undone(
     shop: Shop, broken: RepairPlans, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -793,6 +811,7 @@ def test_a_plan_on_s3_is_approved_applied_and_undone(
     assert {key: after[key] for key in before} == before
 
 
+@pytest.mark.variant
 def test_a_plan_beside_the_results_has_a_name_of_its_own(
     broken: RepairPlans, capsys: pytest.CaptureFixture[str]
 ) -> None:

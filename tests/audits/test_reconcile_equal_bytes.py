@@ -28,6 +28,8 @@ from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 LEFT = "warehouse/orders/day=2026-11-01/part-00000-left.parquet"
 TORN = b"torn"
 

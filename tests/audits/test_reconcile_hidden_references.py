@@ -21,6 +21,8 @@ from tests.builders.repair_plans import RepairPlans, actions_of, keys_of, publis
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 HOUR = timedelta(hours=1)
 ROOT = "warehouse/orders/day=2026-11-01"
 

@@ -30,6 +30,8 @@ from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 VERSIONED: Any = {"Status": "Enabled"}
 
 

@@ -29,6 +29,8 @@ from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 ALLOW = ("remove_reference",)
 
 

@@ -11,6 +11,8 @@ from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DEBRIS = "warehouse/stock/day=2026-11-01/part-00000-debris.parquet"
 
 

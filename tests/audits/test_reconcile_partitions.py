@@ -24,6 +24,8 @@ from tests.builders.request_rights import POLICY
 from tests.builders.results import discrepancy, finding, publish, run
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DROP = (DROP_PARTITION,)
 
 

@@ -19,6 +19,8 @@ from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats, lake_of
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 ALLOW = ("restore", "older_than_onboarding", "probable", "remove_reference", "abort_upload")
 FEW = range(34, 44)
 """Ten folders in one lake that was not audited before its losses; the soak has lakes that were, too."""

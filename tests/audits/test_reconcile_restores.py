@@ -34,6 +34,8 @@ from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 ALLOW = ("restore",)
 PROBABLY = ("restore", "probable")
 

@@ -43,6 +43,8 @@ from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
 ROOT = "warehouse/orders"
 

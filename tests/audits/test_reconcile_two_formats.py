@@ -24,6 +24,8 @@ from tests.builders.shop import Shop
 from tests.builders.two_formats import OLD, TwoFormats, lake_of
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 ALLOW = ("older_than_onboarding",)
 
 

@@ -19,6 +19,8 @@ from tests.builders.repair_plans import RepairPlans, keys_of, publish_leftover_o
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 LEFT = "warehouse/orders/day=2026-11-01/part-00000-left.parquet"
 
 

@@ -22,6 +22,8 @@ from tests.builders.refusals import DENIED, EXPIRED, UNAVAILABLE, Refusals, refu
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 FORMATS = ("delta", "iceberg", "hudi", "file_list")
 METADATA = ("_delta_log/", "/metadata/", ".hoodie/", "lists/")
 

@@ -16,6 +16,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import Log, add, info, metadata, protocol
 from tests.builders.hudi import unpacked
 
+pytestmark = pytest.mark.variant
+
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 
 NAMES = {"orders": "sales", "visits": "visits", "moved": "copied", "hudi": "huddle"}

@@ -19,6 +19,8 @@ from tests.builders.iceberg import IcebergLake
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 Content = dict[str, Any]
 
 

@@ -15,6 +15,8 @@ from tests.builders.inventory import Version, csv, lay
 from tests.builders.refusals import Refusals, refusing
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 VACUUMED, LOST = FILES[:2]
 CLICKS = "clicks/part-0.parquet"
 

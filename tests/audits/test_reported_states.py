@@ -24,6 +24,8 @@ from tests.builders.iceberg import BY_DAY, SCHEMA, IcebergLake, rows
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAYS = ("2026-11-10",)
 
 

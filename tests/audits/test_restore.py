@@ -24,6 +24,8 @@ from tests.builders.repair_plans import RepairPlans, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 def versioned(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
     """Write tables, copies of one, as if an hour ago, into a versioned bucket."""

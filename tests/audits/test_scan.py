@@ -64,6 +64,7 @@ def test_a_healthy_lake_is_quiet(lake: Path, capsys: pytest.CaptureFixture[str])
     assert err.splitlines()[-1].startswith("OK: ")
 
 
+@pytest.mark.variant
 def test_a_saved_lake_file_can_be_audited(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lose(lake)
     code, out, _ = scan(capsys, str(lake), "--save", "mine.yaml", "--fail-on", "never")
@@ -79,6 +80,7 @@ def test_a_saved_lake_file_can_be_audited(lake: Path, capsys: pytest.CaptureFixt
     )
 
 
+@pytest.mark.variant
 def test_programs_get_one_object(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lose(lake)
     code, out, _ = scan(capsys, str(lake), "--format", "json")
@@ -94,6 +96,7 @@ def test_programs_get_one_object(lake: Path, capsys: pytest.CaptureFixture[str])
     }
 
 
+@pytest.mark.variant
 def test_small_files_are_information(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files of the newest states count; a table with one small file is left out."""
     Log(lake / "single").commit(0, *BORN, add("a.parquet", size=100), when=LONG_AGO)
@@ -142,6 +145,7 @@ def bucket(aws: Aws, tmp_path: Path) -> str:
     return lay_in_bucket(aws, tmp_path / "lake")
 
 
+@pytest.mark.variant
 def test_a_lost_object_that_can_be_restored_is_named(
     s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,6 +155,7 @@ def test_a_lost_object_that_can_be_restored_is_named(
     assert "recoverable: yes" in out
 
 
+@pytest.mark.variant
 def test_noncurrent_versions_are_counted_but_for_tables_with_losses(
     aws: Aws, s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +171,7 @@ def test_noncurrent_versions_are_counted_but_for_tables_with_losses(
     assert found["requests"] > 10
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("most", [1, 4, 10, 16, 20, 25, 30])
 def test_a_scan_sends_no_more_requests_than_it_may(
     s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str], most: int
@@ -178,6 +184,7 @@ def test_a_scan_sends_no_more_requests_than_it_may(
     assert "OK" not in err.splitlines()[-1]
 
 
+@pytest.mark.variant
 def test_the_tables_of_a_catalog_are_judged(
     aws: Aws, s3: Endpoint, bucket: str, clients: Clients, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -199,6 +206,7 @@ def test_the_tables_of_a_catalog_are_judged(
     assert cli.main(["audit", "mine.yaml", "--live"]) == 1
 
 
+@pytest.mark.variant
 def test_a_table_without_a_list_of_its_files_is_named_and_is_not_ok(
     s3: Endpoint, bucket: str, clients: Clients, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -287,6 +295,7 @@ def test_prices_are_those_of_s3_or_given(asked: Request, size: int, cost: float 
     assert dollars(asked, size) == cost
 
 
+@pytest.mark.variant
 def test_a_table_inside_of_a_table_is_named_and_is_not_ok(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,6 +306,7 @@ def test_a_table_inside_of_a_table_is_named_and_is_not_ok(
     assert [line for line in json.loads(out)["left_out"] if "day=1/inner is a table of its own" in line]
 
 
+@pytest.mark.variant
 def test_a_folder_whose_name_is_not_utf8_is_named(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (lake / "sales" / os.fsdecode(b"\xff\xfebad")).mkdir()
     code, out, err = scan(capsys, str(lake), "--format", "json")
@@ -304,6 +314,7 @@ def test_a_folder_whose_name_is_not_utf8_is_named(lake: Path, capsys: pytest.Cap
     assert any(line.endswith("its name is not UTF-8") for line in json.loads(out)["left_out"])
 
 
+@pytest.mark.variant
 def test_everything_that_is_not_judged_is_named(
     lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +345,7 @@ def test_everything_that_is_not_judged_is_named(
     assert err.splitlines()[-1].endswith("; the location was not searched completely")
 
 
+@pytest.mark.variant
 def test_files_of_tables_with_losses_may_be_needed(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (lake / "customers/a.parquet").unlink()
     code, out, _ = scan(capsys, str(lake))
@@ -344,6 +356,7 @@ def test_files_of_tables_with_losses_may_be_needed(lake: Path, capsys: pytest.Ca
     )
 
 
+@pytest.mark.variant
 def test_a_new_loss_is_found(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The live check decides about files that are too young for an audit."""
     Log(lake / "new").commit(
@@ -354,6 +367,7 @@ def test_a_new_loss_is_found(lake: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (code, "new/b.parquet" in out) == (1, True)
 
 
+@pytest.mark.variant
 def test_hostile_names_stop_no_scan(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names that would be equal in a lake file, and characters that YAML does not take as they are."""
     for name in ("sales.orders", "\U0001f600", 'a "b" \\ $(c) ${D}', "line\nbreak", "\x85x\u2028"):

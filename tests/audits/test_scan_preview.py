@@ -31,6 +31,8 @@ from tests.builders.many_tables import lay_tables
 from tests.builders.resources import processor_seconds
 from tests.builders.slowness import slowness
 
+pytestmark = pytest.mark.variant
+
 FILLERS = 14
 """So many healthy tables that the damaged ones are in three groups of 4, 16 and more."""
 

@@ -12,6 +12,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.hive_lake import HiveLake
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 def single(hive: HiveLake, name: str, key: str) -> None:
     """A table of the catalog that lies at one object, and of the lake file by its name."""

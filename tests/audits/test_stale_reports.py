@@ -21,6 +21,8 @@ from tests.builders.catcher import Catcher, catching
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 RECEIVER, HEARTBEAT = "LAKEAUDIT_TEST_STALE", "LAKEAUDIT_TEST_STALE_HEARTBEAT"
 HIDDEN = "audits cannot see: missing and changed files, unused files, duplicates"

@@ -21,6 +21,8 @@ from lakeaudit.results.read import Row
 from lakeaudit.runtime.connections.aws import Endpoint
 from tests.builders.audits import audited, results_of
 
+pytestmark = pytest.mark.variant
+
 TABLES = (*FLEET, METERS, PARCELS, PALLETS, SCANS, BINS)
 ACTS = {act.__name__: act for act in CATALOGUE if act.__module__ == state_faults.__name__} | {
     act.__name__: act for act in (blank_commit_file, empty_newest_commit, lose_commit_file)

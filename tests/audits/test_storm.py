@@ -23,6 +23,8 @@ from tests.builders.repair_plans import RepairPlans
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 DAYS = ("2026-11-01",)
 LATER = 2
 """Commits of today."""

@@ -18,6 +18,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT
 from tests.builders.iceberg_files import DELETED, Entry, Snapshot, write_metadata
 
+pytestmark = pytest.mark.variant
+
 QUIET = ("info",)
 
 

@@ -74,6 +74,7 @@ def test_from_the_first_audit_to_a_restored_loss(shop: Shop, tmp_path: Path) -> 
     assert row_of(lake)["movement"] == "forward"
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("rule", "answer"), [("", "yes"), ("ledger: {accepted_stop_verified: true}\n", "no")]
 )
@@ -91,6 +92,7 @@ def test_an_accepted_loss_counts_if_the_lake_file_says_so(
     assert short(lake, "orders") == {"orders": answer}
 
 
+@pytest.mark.variant
 def test_an_evidence_gap_stops_the_watermark(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake)
@@ -104,12 +106,14 @@ def test_an_evidence_gap_stops_the_watermark(shop: Shop, tmp_path: Path) -> None
     assert short(lake, "orders", within=timedelta(0))["orders"] in ("unknown", "no")
 
 
+@pytest.mark.variant
 def test_an_audit_of_one_table_moves_only_that_table(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake, tables=("orders",))
     assert short(lake) == {"orders": "yes", "customers": "unknown"}
 
 
+@pytest.mark.variant
 def test_the_document_and_the_exit_codes(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake)
@@ -141,6 +145,7 @@ def test_a_wrong_option_is_refused(shop: Shop, tmp_path: Path, given: tuple[str 
         command.demanded_time(lake_of(shop, tmp_path), *given, NOW)
 
 
+@pytest.mark.variant
 def test_the_ledger_counts_as_it_is_now(shop: Shop, tmp_path: Path) -> None:
     """An audit of a partition opens a discrepancy, and writes no row of the whole table."""
     lake = lake_of(shop, tmp_path)
@@ -151,6 +156,7 @@ def test_the_ledger_counts_as_it_is_now(shop: Shop, tmp_path: Path) -> None:
     assert short(lake, "orders") == {"orders": "no"}
 
 
+@pytest.mark.variant
 def test_a_table_at_another_location_is_another_table(shop: Shop, tmp_path: Path) -> None:
     audited(lake_of(shop, tmp_path))
     entry = f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/customers', manifests: [{{kind: delta}}]}}"
@@ -158,12 +164,14 @@ def test_a_table_at_another_location_is_another_table(shop: Shop, tmp_path: Path
     assert short(lake) == {"orders": "unknown"}
 
 
+@pytest.mark.variant
 def test_an_audit_with_a_clock_ahead_proves_nothing(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake, clock=lambda: datetime.now(UTC) + timedelta(days=3))
     assert short(lake, "orders") == {"orders": "unknown"}
 
 
+@pytest.mark.variant
 def test_a_lost_file_of_an_unknown_commit_stops_it_while_it_seems_too_young(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -185,6 +193,7 @@ def test_a_lost_file_of_an_unknown_commit_stops_it_while_it_seems_too_young(
     assert "1 file is too young to judge" in found["orders"][1]
 
 
+@pytest.mark.variant
 def test_faults_within_the_margin_of_a_source_stop_it(shop: Shop, tmp_path: Path) -> None:
     """Without live checks: a file that is overwritten, and one that is lost, restored and lost again."""
 

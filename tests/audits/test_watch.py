@@ -16,6 +16,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.repair_plans import RepairPlans
 from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, findings_by_prefix, kinds, ledger
 
+pytestmark = pytest.mark.variant
+
 OTHER = "other/wh"
 """A second watched folder; it is not watched in the last audit."""
 

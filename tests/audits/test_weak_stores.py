@@ -13,6 +13,8 @@ from tests.builders.backdate import body_of, put
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 STORES = {"strong": "strong", "weak": "weak", "listed": "weak"}
 """By the name of a bucket its consistency."""
 

@@ -21,6 +21,8 @@ from tests.builders.iceberg import IcebergLake
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 BUCKET = "what-findings-say"
 STORAGE_ONLY = "only costs storage"
 

@@ -20,6 +20,8 @@ from lakeaudit.evidence.registry import EVENTS, MANIFESTS
 from tests.builders.artefacts import KINDS, Artefact
 from tests.builders.damage import MUTATIONS, Read, damaged, read_all
 
+pytestmark = pytest.mark.variant
+
 CHANGED = frozenset({"bit flipped", "bytes garbled"})
 LINES = frozenset({"line lost", "line repeated", "content doubled", "halves swapped"})
 ENDS = frozenset({"cut off", "head lost"})

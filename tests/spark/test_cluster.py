@@ -26,6 +26,8 @@ from tests.builders.cluster import PATIENCE, Cluster, Job, standing, submitted
 from tests.builders.frozen import NIGHTLY, RECEIVER, Frozen, assert_same, freeze, tables_at
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 OPTIONS = ("--run-id", NIGHTLY, "--status-file", "status.json")
 
 

@@ -25,6 +25,8 @@ from tests.builders.committers import JOB, Committed
 from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 AWKWARD = "d=a b%2F+ü/part-00001-x y%20.bin"
 FILES = [
     (0, "d=1/part-00000.bin", b"one"),

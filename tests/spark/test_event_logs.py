@@ -17,6 +17,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 TABLES = ("events", "days", "pieces", "failed")
 MODE = "spark.sql.sources.partitionOverwriteMode"
 _OF_SPARK = "org.apache.spark.sql.execution.datasources"

@@ -15,6 +15,8 @@ from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 COUNT = 1
 """Moments of the quick suite; tests/soak kills at sixty."""
 SEED = new_seed()

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.audits import test_event_logs as by_event_logs
 from tests.audits import test_previous as by_previous
+
+pytestmark = pytest.mark.variant
 
 
 def test_by_the_last_picture(tmp_path: Path, spark: SparkSession) -> None:

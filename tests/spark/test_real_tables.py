@@ -24,6 +24,8 @@ from tests.builders.both_ways import audited_both_ways
 from tests.builders.delta_lake import claims_and_gaps, table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all
 
+pytestmark = pytest.mark.variant
+
 Read = tuple[Claims, list[SimpleNamespace]]
 """The rows of the reader, and its grouped claims."""
 

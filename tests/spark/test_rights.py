@@ -7,6 +7,7 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.commands import doctor, hazards
@@ -16,6 +17,8 @@ from tests.builders.audits import audited
 from tests.builders.broken_lake import broken_lake
 from tests.builders.rights import Rights, watched
 from tests.conftest import Aws
+
+pytestmark = pytest.mark.variant
 
 POLICY = Path(__file__).parents[2] / "conf" / "iam" / "audit-policy.json"
 

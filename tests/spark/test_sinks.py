@@ -8,6 +8,8 @@ from pyspark.sql import SparkSession
 from tests.builders.audits import audited
 from tests.spark.test_committers import findings, lake_of, live_claims
 
+pytestmark = pytest.mark.variant
+
 BATCHES = 12
 
 

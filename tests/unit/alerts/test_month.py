@@ -19,6 +19,8 @@ from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import LAKE, covered, discrepancy, finding, lake_file, publish, run, transition
 
+pytestmark = pytest.mark.variant
+
 FIRST = datetime.fromisoformat("2026-11-01T05:00:00+00:00")
 OWNERS = [{"match": f"{owner}.*", "owner": owner} for owner in ("sales", "finance", "logistics", "web")]
 TABLES = [f"{entry['owner']}.t{n:03}" for entry in OWNERS for n in range(125)]

@@ -21,6 +21,8 @@ from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.catcher import Catcher, catching, receiving_mail
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
 
+pytestmark = pytest.mark.variant
+
 HOUR = timedelta(hours=1)
 TABLES = [f"t{n}" for n in range(7)]
 OWNERS = [{"match": "t[012]", "owner": "sales"}, {"match": "t[34]", "owner": "finance"}]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit import cli
+from lakeaudit import __version__, cli
 from lakeaudit.certificate.content import own_digest, statement
 from lakeaudit.certificate.envelope import Envelope, Signature
 from lakeaudit.certificate.signing_keys import KEY_VARIABLE, SigningKey
@@ -99,7 +99,7 @@ def test_a_trusted_key_shows_who_signed(issued: Issued, capsys: Captured) -> Non
     )
     assert (
         lines[1]
-        == "good     statement: 10 of 10 files in 1 table of the lake shop agree (run r1, lakeaudit 0.1.0)"
+        == f"good     statement: 10 of 10 files in 1 table of the lake shop agree (run r1, lakeaudit {__version__})"
     )
     assert "the certificate is valid" in verdict
 
