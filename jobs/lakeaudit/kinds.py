@@ -115,8 +115,8 @@ _ALL = (
     Kind(
         "dropped_history", "content", "warning",
         "an older version of the table that can still be read lists the file, but storage does not have it",
-        "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). If the "
-        "table's clean-up removes files before the retention ends, shorten the retention.",
+        "Restore each file of which storage still has an older version, or accept the discrepancy (`lakeaudit ack`). "
+        "If the table's clean-up removes files before the retention ends, shorten the retention.",
     ),
     Kind(
         "missing_metadata", "content", "critical",

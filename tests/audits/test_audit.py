@@ -222,6 +222,7 @@ MANY = [f"day-{number:03}" for number in range(105)]
 GONE = {"one": slice(0, 1), "all": slice(None), "half": slice(None, None, 2), "none": slice(0, 0)}
 
 
+@pytest.mark.variant
 def test_every_table_is_judged_by_its_own_evidence(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:

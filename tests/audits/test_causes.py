@@ -23,14 +23,13 @@ from tests.builders.backdate import backdate
 from tests.builders.watched_shop import HOUR, Watched
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 
 @pytest.fixture
 def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:
     return Watched(aws, s3, bucket, tmp_path)
 
 
+@pytest.mark.variant
 def test_nothing_is_read_where_nothing_is_to_be_explained(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +133,7 @@ def again(watched: Watched) -> list[Line]:
     ]
 
 
+@pytest.mark.variant
 def test_each_loss_names_its_cause(logged: Logged, capsys: pytest.CaptureFixture[str]) -> None:
     watched, after = logged.watched, logged.watched.at
     by_rule, by_person, by_job, silent, again, _ = watched.keys

@@ -19,8 +19,6 @@ from tests.builders.iceberg_files import Entry, Snapshot, write_metadata
 from tests.builders.rest_catalog import served
 from tests.builders.unity_catalog import UnityCatalog
 
-pytestmark = pytest.mark.variant
-
 AGES_AGO = datetime.now(UTC) - timedelta(days=30)
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 

@@ -21,8 +21,6 @@ from tests.builders.delta_lake import Action, add, features, info, millis, remov
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 ROWS = 4
 """Rows of each file that delta-rs wrote."""
 TEMPLATE = "template"

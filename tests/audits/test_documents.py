@@ -93,6 +93,7 @@ def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.variant
 def test_an_audit_and_its_status_file(home: Path, capsys: Captured) -> None:
     text = output(capsys, "audit", "lake.yaml", "--format", "json", "--status-file", "second.json")
     for summary in (

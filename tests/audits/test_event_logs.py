@@ -24,8 +24,6 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Log, info
 from tests.builders.event_logs import UUIDS, App, millis, part
 
-pytestmark = pytest.mark.variant
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -190,6 +188,7 @@ def every_night(site: Site) -> list[str]:
     return [site.line(table) for table in QUIET]
 
 
+@pytest.mark.variant
 def test_tables_that_are_written_every_night_are_quiet(night: Audited) -> None:
     assert [night.whole(table) for table in QUIET] == [True] * 4
     assert [night.findings_of(table) for table in QUIET[:3]] == [[], [], []]
@@ -248,6 +247,7 @@ def open_log(site: Site) -> list[str]:
     return [site.line("open_log")]
 
 
+@pytest.mark.variant
 def test_logs_that_go_on_while_they_are_read_take_no_finding_back(later: list[Audited]) -> None:
     """The log of a running application differs at every read; storage still names its files."""
     assert later[0].findings_of("open_log") == [("dropped", part(2, UUIDS[0]), 102)]

@@ -62,6 +62,7 @@ def lake(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.variant
 def test_an_audit_needs_no_extra(lake: Path) -> None:
     done = run(lake.parent, "audit", str(lake))
     assert done.returncode == 1, done.stderr

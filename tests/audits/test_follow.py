@@ -162,6 +162,7 @@ def world(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Iterator[Follo
         yield Followed(aws, s3, bucket, tmp_path, caught)
 
 
+@pytest.mark.variant
 def test_a_deleted_live_file_is_one_open_discrepancy_with_its_cause_and_one_message(world: Followed) -> None:
     audited(world.lake, run_id="first", live=True)
     lost, present = world.keys()[:2]
@@ -198,7 +199,6 @@ def test_a_deleted_live_file_is_one_open_discrepancy_with_its_cause_and_one_mess
     assert [each["transition"] for each in history] == ["opened"]
 
 
-@pytest.mark.variant
 def test_a_table_that_cannot_be_judged_does_not_delay_the_losses_of_others(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,8 +16,6 @@ from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 TAGGED = {
     "ID": "tagged",
     "Status": "Enabled",

@@ -18,8 +18,6 @@ from tests.builders.iceberg import NO_WAIT, IcebergLake
 from tests.builders.iceberg_files import Entry, Snapshot, relocate, write_metadata
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 TABLES = {
     "hadoop": ("warehouse//db", "warehouse/db"),
     "other": ("warehouse//db", "warehouse//db"),
@@ -54,6 +52,7 @@ def lay(aws: Aws, bucket: str, writer: str, folder: Path) -> list[str]:
     return [f"{TABLES[writer][1]}/{writer}/data/{name}" for name in names]
 
 
+@pytest.mark.variant
 def test_files_count_as_present_in_the_form_that_their_writer_gave_them(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
@@ -81,6 +80,7 @@ def findings_by_table(lake: Any, run_id: str) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.variant
 def test_files_of_a_list_count_as_present_under_single_slashes(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:

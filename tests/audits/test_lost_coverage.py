@@ -63,6 +63,7 @@ def verdict_of(lake: Lake, outcome: Outcome) -> str:
     return text_output.verdict_line(page)
 
 
+@pytest.mark.variant
 def test_lost_coverage_is_one_discrepancy_a_table_until_an_audit_judges_the_table_again(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -271,7 +272,6 @@ def test_a_renamed_table_stays_blind_under_its_new_name(shop: Shop, tmp_path: Pa
     assert states(renamed)["sales"] == "open"
 
 
-@pytest.mark.variant
 def test_a_table_that_is_renamed_on_the_night_of_the_loss_is_blind(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     audited(shop.lake(tmp_path), run_id="r1")

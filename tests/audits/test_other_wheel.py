@@ -13,8 +13,6 @@ import pytest
 
 from tests.builders.wheel import ROOT, bare_python
 
-pytestmark = pytest.mark.variant
-
 PROJECT = ROOT / "tests" / "other_wheel"
 DAYS = timedelta(days=30).total_seconds()
 
@@ -78,6 +76,7 @@ def test_the_page_shows_the_whole_package() -> None:
         assert f"\n{(PROJECT / name).read_text('utf-8')}```\n" in page
 
 
+@pytest.mark.variant
 def test_a_kind_of_another_wheel_is_audited(installed: Path, lake: Path) -> None:
     run = lakeaudit(installed, ["audit", str(lake), "--live"], ["findings", str(lake), "--format", "jsonl"])
     assert (run.returncode, run.stdout.splitlines()[-1:]) == (0, ["[1, 0]"]), run.stdout + run.stderr

@@ -87,7 +87,6 @@ def test_a_scan_keeps_no_history(place: Path, call: str) -> None:
         getattr(lake, call)("customers")
 
 
-@pytest.mark.variant
 def test_the_rows_are_those_of_the_commands(
     lake: lakeaudit.LakeHandle, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +121,6 @@ def test_the_rows_are_those_of_the_commands(
     assert lake.explain("sales/orders/a.parquet").to_dict() == json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.variant
 def test_a_delete_list_is_checked_as_by_the_command(
     lake: lakeaudit.LakeHandle, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

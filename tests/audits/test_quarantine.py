@@ -278,7 +278,6 @@ def uploads(shop: Shop) -> set[str]:
     }
 
 
-@pytest.mark.variant
 def test_uploads_are_aborted_when_that_is_allowed(
     plain: Shop, tmp_path: Path, patched: pytest.MonkeyPatch
 ) -> None:
@@ -1094,7 +1093,6 @@ KEPT: dict[str, tuple[Callable[[Shop, str], None], str, str]] = {
 """By file: the event before the purge, the result, and the message."""
 
 
-@pytest.mark.variant
 def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tmp_path: Path) -> None:
     """Purge ignores files that were not recorded, wherever they lie."""
     strewn(shop, *KEPT)

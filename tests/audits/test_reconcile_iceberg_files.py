@@ -29,8 +29,6 @@ from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 ALLOW = ("remove_reference",)
 
 
@@ -186,6 +184,7 @@ def meanwhile(shop: IcebergLake, server: RestCatalog) -> Callable[..., None]:
     return fault
 
 
+@pytest.mark.variant
 def test_an_iceberg_file_is_removed_and_put_back_by_audits(story: Story) -> None:
     """Two files: two snapshots, both of which the undo takes back."""
     person, plan = story.plans
@@ -250,6 +249,7 @@ def test_a_table_with_delete_files_is_for_a_person(story: Story, monkeypatch: py
 # --- tables of their own plan ------------------------------------------------------------------------------------
 
 
+@pytest.mark.variant
 def test_a_catalog_that_ignores_requirements_is_not_written_to(
     shop: IcebergLake, server: RestCatalog, repair: RepairPlans
 ) -> None:
@@ -313,6 +313,7 @@ def lost_manifest(shop: IcebergLake, server: RestCatalog) -> None:
     shop.drop(snapshot.manifest_list.removeprefix(f"s3://{shop.bucket}/"))
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("since", "why"),
     [

@@ -27,8 +27,6 @@ from tests.builders.request_rights import POLICY
 from tests.builders.results import discrepancy, finding, publish, run
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 Build = Callable[..., HiveLake]
 
 

@@ -30,8 +30,6 @@ from tests.builders.repair_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 ALLOW = ("remove_reference",)
 
 
@@ -213,6 +211,7 @@ def apply_among_others(
     return code, repair.statuses()
 
 
+@pytest.mark.variant
 def test_a_removal_is_what_the_protocol_asks_for(together: Together) -> None:
     """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
     shop, step = together.shop, together.steps["by_protocol"]
@@ -255,6 +254,7 @@ def test_an_entry_that_another_removed_too_is_not_put_back(together: Together) -
     assert number_of_commits(together.shop, "removed_too") == together.commits["removed_too"] + 3
 
 
+@pytest.mark.variant
 def test_it_is_the_last_of_all_ways(shop: Shop, repair: RepairPlans) -> None:
     keys = lose_files(shop)
     assert (
@@ -323,6 +323,7 @@ def test_writers_that_go_by_dynamodb_are_not_overtaken(
 # --- what happens meanwhile --------------------------------------------------------------------------------------
 
 
+@pytest.mark.variant
 def test_commits_of_others_come_first(
     shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,6 +346,7 @@ def test_commits_of_others_come_first(
     assert len(adds(shop)) == 6 + 3 * 3
 
 
+@pytest.mark.variant
 def test_no_commit_is_written_where_it_could_overwrite_another(
     shop: Shop, repair: RepairPlans, monkeypatch: pytest.MonkeyPatch
 ) -> None:

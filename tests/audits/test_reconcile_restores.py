@@ -34,8 +34,6 @@ from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 ALLOW = ("restore",)
 PROBABLY = ("restore", "probable")
 
@@ -227,6 +225,7 @@ def test_from_break_to_resolved_and_back(repaired: Repaired) -> None:
     }
 
 
+@pytest.mark.variant
 def test_from_break_to_removed_and_back(repaired: Repaired) -> None:
     """Files that are lost for good are taken out of their table, and put back into it."""
     keys, rows = repaired.lost.given_up, repaired.rows["stock"]
@@ -297,6 +296,7 @@ def test_what_nothing_tells_from_the_object_is_for_a_person(
         assert why == "storage has no object there", "no permission is requested for an impossible action"
 
 
+@pytest.mark.variant
 def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time_of_the_listing(
     shop: Shop, repair: RepairPlans
 ) -> None:
@@ -314,6 +314,7 @@ def test_other_content_of_the_same_size_is_recognized_by_the_version_at_the_time
     assert (repair.apply().exit_code, read(shop, key)) == (0, body)
 
 
+@pytest.mark.variant
 def test_an_object_that_somebody_wrote_in_between_stays(
     shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +330,7 @@ def test_an_object_that_somebody_wrote_in_between_stays(
     assert (repair.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
 
 
+@pytest.mark.variant
 def test_an_object_that_somebody_wrote_since_is_not_undone(
     shop: Shop, torn: str, repair: RepairPlans
 ) -> None:
@@ -339,6 +341,7 @@ def test_an_object_that_somebody_wrote_since_is_not_undone(
     assert (repair.statuses(), read(shop, torn)) == ({torn: "kept"}, b"by somebody else")
 
 
+@pytest.mark.variant
 def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
     shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +353,7 @@ def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_nothing_is_written_where_conditions_are_ignored(
     shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:
@@ -375,6 +379,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_before_or_after_a_write(
     shop: Shop, torn: str, repair: RepairPlans, patched: pytest.MonkeyPatch, acted: bool
@@ -466,6 +471,7 @@ def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, repair: RepairPl
     assert step(shop, lacking, key).needs_person
 
 
+@pytest.mark.variant
 def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair: RepairPlans) -> None:
     kept, written = shop.keys("orders")[:2]
     for key in (kept, written):
@@ -480,6 +486,7 @@ def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, repair
     assert keys_of(shop) == before
 
 
+@pytest.mark.variant
 def test_the_policy_grants_exactly_the_requests_to_a_replica(
     shop: Shop, repair: RepairPlans, patched: pytest.MonkeyPatch
 ) -> None:

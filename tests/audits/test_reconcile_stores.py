@@ -43,8 +43,6 @@ from tests.builders.saved_state import SavedState, saved
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.variant
-
 OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
 ROOT = "warehouse/orders"
 
@@ -273,6 +271,7 @@ def lossy_store(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
     return guarded
 
 
+@pytest.mark.variant
 def test_a_tombstone_does_not_list_a_lost_file(lossy_store: Guarded) -> None:
     """The finding says that the store has deleted it, instead of the tombstone's size."""
     lake = lossy_store.mending.lake
@@ -284,6 +283,7 @@ def test_a_tombstone_does_not_list_a_lost_file(lossy_store: Guarded) -> None:
     assert answers == {("deleted", True): 2, (None, False): 2, ("listed", False): 3}
 
 
+@pytest.mark.variant
 def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None:
     """One was written again by somebody; the other waits for the limit of a run, and is entered by the next one."""
     mending, shop = lossy_store.mending, lossy_store.shop
@@ -307,6 +307,7 @@ def test_nothing_is_entered_that_did_not_come_back(lossy_store: Guarded) -> None
     assert changed == {f"/{lossy_store.bucket}/{second}"}
 
 
+@pytest.mark.variant
 def test_an_entry_is_what_s3guard_would_have_written(guarded: Guarded) -> None:
     """Parents first, no listing that is trusted, sizes and times as numbers, the ETag without quotes."""
     key = guarded.put(f"{ROOT}/day=1/a.parquet", b"some rows")
@@ -336,6 +337,7 @@ def test_the_version_that_is_served_is_entered(guarded: Guarded) -> None:
     assert (guarded.item(key) or {})["version_id"] == {"S": head["VersionId"]}
 
 
+@pytest.mark.variant
 def test_files_of_one_missing_folder_enter_it_once_and_take_it_out_together(guarded: Guarded) -> None:
     keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(8)]
     guarded.enter(s3guard.tombstone(guarded.bucket, ROOT, at=OLD))
@@ -377,6 +379,7 @@ def read_before_the_folder_goes(patched: pytest.MonkeyPatch, first: str, last: s
     patched.setattr("lakeaudit.reconcile.execution.acting.state_of", record_read)
 
 
+@pytest.mark.variant
 def test_a_folder_that_another_step_is_about_to_remove_does_not_fail_the_undo(
     guarded: Guarded, patched: pytest.MonkeyPatch
 ) -> None:
@@ -392,6 +395,7 @@ def test_a_folder_that_another_step_is_about_to_remove_does_not_fail_the_undo(
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_a_folder_that_others_use_since_stays(guarded: Guarded) -> None:
     keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(2)]
     planned(guarded.mending, [guarded.row("hidden", keys[0])], allow=())
@@ -414,6 +418,7 @@ FOLDERS: dict[str, Callable[[str, str], list[Item]]] = {
 }
 
 
+@pytest.mark.variant
 def test_a_folder_whose_entry_is_wrong(guarded: Guarded) -> None:
     """Live entries below it are left as they are; the old state comes back although they lie there."""
     folders = [f"{ROOT}/day={number}" for number in range(len(FOLDERS))]
@@ -436,6 +441,7 @@ def test_a_folder_whose_entry_is_wrong(guarded: Guarded) -> None:
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_a_folder_in_the_place_of_an_object_becomes_a_file(guarded: Guarded) -> None:
     key = guarded.put(f"{ROOT}/a.parquet")
     guarded.enter(s3guard.folder(guarded.bucket, key))
@@ -447,6 +453,7 @@ def test_a_folder_in_the_place_of_an_object_becomes_a_file(guarded: Guarded) -> 
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_a_sound_entry_below_missing_folders_is_not_touched(guarded: Guarded) -> None:
     key = guarded.put(f"{ROOT}/a.parquet")
     listed = guarded.client_items()[0]
@@ -575,6 +582,7 @@ def broken(start: Start, guarded: Guarded) -> dict[str, str]:
     return start.keys
 
 
+@pytest.mark.variant
 def test_a_store_that_ignores_conditions_is_not_written_to(
     guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
@@ -589,6 +597,7 @@ def test_a_store_that_ignores_conditions_is_not_written_to(
     assert marker["Item"] == s3guard.marker()
 
 
+@pytest.mark.variant
 def test_items_that_somebody_changed_since_the_plan_stay(guarded: Guarded, broken: dict[str, str]) -> None:
     now = datetime.now(UTC)
     guarded.enter(
@@ -603,6 +612,7 @@ def test_items_that_somebody_changed_since_the_plan_stay(guarded: Guarded, broke
     assert sorted(guarded.mending.statuses().values()) == ["applied", "changed", "changed", "changed"]
 
 
+@pytest.mark.variant
 def test_items_that_change_between_look_and_write_stay(
     guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
@@ -619,6 +629,7 @@ def test_items_that_change_between_look_and_write_stay(
     assert all((guarded.item(key) or {})["is_deleted"] == {"BOOL": True} for key in broken.values())
 
 
+@pytest.mark.variant
 def test_an_object_that_changes_meanwhile_leaves_no_entry_of_the_old_one(
     guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
@@ -640,6 +651,7 @@ def test_an_object_that_changes_meanwhile_leaves_no_entry_of_the_old_one(
     assert guarded.item(broken["tombstoned"]) == before[f"/{guarded.bucket}/{broken['tombstoned']}"]
 
 
+@pytest.mark.variant
 def test_what_somebody_entered_since_the_apply_is_not_undone(
     guarded: Guarded, broken: dict[str, str]
 ) -> None:
@@ -652,6 +664,7 @@ def test_what_somebody_entered_since_the_apply_is_not_undone(
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_an_entry_of_a_file_that_a_table_lists_stays(guarded: Guarded, broken: dict[str, str]) -> None:
     """It may be all that is known of a lost file."""
     listed = guarded.shop.keys("orders")
@@ -665,6 +678,7 @@ def test_an_entry_of_a_file_that_a_table_lists_stays(guarded: Guarded, broken: d
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_the_policy_grants_exactly_the_requests_to_the_store(
     guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:
@@ -706,6 +720,7 @@ def dying_after(writes: int, write: Any) -> Any:
     return dying
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("writes", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (0, 2, 3))])
 def test_killed_at_any_write(
     writes: int, guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
@@ -727,6 +742,7 @@ def test_killed_at_any_write(
     assert guarded.items() == before
 
 
+@pytest.mark.variant
 def test_an_undo_of_a_run_that_was_killed(
     guarded: Guarded, broken: dict[str, str], patched: pytest.MonkeyPatch
 ) -> None:

@@ -31,8 +31,6 @@ from tests.builders.many_tables import lay_tables
 from tests.builders.resources import processor_seconds
 from tests.builders.slowness import slowness
 
-pytestmark = pytest.mark.variant
-
 FILLERS = 14
 """So many healthy tables that the damaged ones are in three groups of 4, 16 and more."""
 
@@ -60,6 +58,7 @@ def rows_of_scan(lake: Path) -> tuple[list[Any], list[Any], list[str]]:
     return sorted(findings, key=repr), sorted(coverage, key=repr), list(handle.run().warnings)
 
 
+@pytest.mark.variant
 def test_the_result_is_that_of_one_audit(lake: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preview, "FIRST", sys.maxsize)
@@ -83,6 +82,7 @@ def scanned(lake: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, A
     return json.loads(printed.out), lines
 
 
+@pytest.mark.variant
 def test_losses_are_reported_table_by_table_before_the_result(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,6 +100,7 @@ def test_losses_are_reported_table_by_table_before_the_result(
     assert (said[0]["total"], done) == (result["tables"], said[-1]["done"])
 
 
+@pytest.mark.variant
 def test_few_tables_are_judged_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The result itself is as quick."""
     _, lines = scanned(lay(tmp_path / "lake"), capsys)
@@ -148,6 +149,7 @@ def times_of_scan(bucket: str, s3: Endpoint) -> Times:
     return Times(first, processor, time.monotonic() - began, process.returncode)
 
 
+@pytest.mark.variant
 def test_the_first_loss_of_a_small_lake_is_reported_in_seconds(s3: Endpoint, bucket: str) -> None:
     """In 3 to 4 s where nothing else runs, of which 2 to 3 s are processor time."""
     lay_tables(bucket, tables=20, files=2_000)
@@ -157,6 +159,7 @@ def test_the_first_loss_of_a_small_lake_is_reported_in_seconds(s3: Endpoint, buc
     assert times.processor < 5 * slowness(), times
 
 
+@pytest.mark.variant
 @pytest.mark.soak
 def test_the_first_loss_of_a_large_lake_is_reported_within_a_minute(s3: Endpoint, bucket: str) -> None:
     lay_tables(bucket, tables=200, files=100_000)
@@ -166,6 +169,7 @@ def test_the_first_loss_of_a_large_lake_is_reported_within_a_minute(s3: Endpoint
     assert times.first < 60, times
 
 
+@pytest.mark.variant
 def test_the_tables_of_a_catalog_are_reported_too(
     s3: Endpoint, clients: Clients, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,6 +188,7 @@ def test_the_tables_of_a_catalog_are_reported_too(
     }  # fmt: skip
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize("most", [30, 60, 90, 150, 250])
 def test_losses_before_the_result_leave_most_requests_to_the_result(
     s3: Endpoint, bucket: str, capsys: pytest.CaptureFixture[str], most: int
@@ -198,6 +203,7 @@ def test_losses_before_the_result_leave_most_requests_to_the_result(
     assert ("OK" in printed.err.splitlines()[-1]) is False
 
 
+@pytest.mark.variant
 def test_a_terminal_shows_losses_above_the_bar(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, color_system="standard", width=100)

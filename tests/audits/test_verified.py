@@ -113,7 +113,6 @@ def test_an_audit_of_one_table_moves_only_that_table(shop: Shop, tmp_path: Path)
     assert short(lake) == {"orders": "yes", "customers": "unknown"}
 
 
-@pytest.mark.variant
 def test_the_document_and_the_exit_codes(shop: Shop, tmp_path: Path) -> None:
     lake = lake_of(shop, tmp_path)
     audited(lake)

@@ -16,8 +16,6 @@ from tests.builders.audits import audited, results_of
 from tests.builders.repair_plans import RepairPlans
 from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, findings_by_prefix, kinds, ledger
 
-pytestmark = pytest.mark.variant
-
 OTHER = "other/wh"
 """A second watched folder; it is not watched in the last audit."""
 
@@ -117,6 +115,7 @@ def test_files_without_a_table_are_a_row_by_prefix_unless_they_are_known_young_o
     )
 
 
+@pytest.mark.variant
 def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_retired(
     watched: Watched,
 ) -> None:
@@ -129,6 +128,7 @@ def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_re
     assert kinds(lake, "r2") == rest
 
 
+@pytest.mark.variant
 def test_files_without_a_table_need_a_person(watched: Watched) -> None:
     mending = RepairPlans(lake_of(watched.place), watched.place.folder)
     mending.plan(io.StringIO(), allow=ALLOWED)

@@ -60,7 +60,7 @@ def live_claims(lake: Lake) -> int:
 
 
 S3A = ("magic", "directory", "partitioned")
-"""Committers of S3A; `make test` runs the first one."""
+"""Committers of S3A; `make test-all` runs the first one."""
 SOAK_ALONE = ("directory", "partitioned", "killed_directory", "manifest_cleaned")
 """Tables that only the soak has."""
 REPORTS = "fs.s3a.committer.summary.report.directory"

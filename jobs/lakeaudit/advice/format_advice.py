@@ -25,13 +25,16 @@ DO: Mapping[str, Mapping[str, str]] = {
         "source. If the file was removed on purpose, accept the discrepancy (`lakeaudit ack`).",
     },
     "dropped_history": {
-        "delta": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
+        "delta": "Restore each file of which storage still has an older version, or accept the discrepancy "
+        "(`lakeaudit ack`). "
         "If VACUUM runs with a shorter retention than the table declares, set "
         "`delta.deletedFileRetentionDuration` to the retention of VACUUM.",
-        "iceberg": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
+        "iceberg": "Restore each file of which storage still has an older version, or accept the discrepancy "
+        "(`lakeaudit ack`). "
         "To end snapshots that nobody reads, run expire_snapshots: it removes their files in the right "
         "order.",
-        "hudi": "Restore the file while an older version of it exists, or accept the discrepancy (`lakeaudit ack`). "
+        "hudi": "Restore each file of which storage still has an older version, or accept the discrepancy "
+        "(`lakeaudit ack`). "
         "Let only the table's own cleaner remove files (`hoodie.cleaner.commits.retained`).",
     },
     "missing_metadata": {

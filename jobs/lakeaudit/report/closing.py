@@ -30,7 +30,7 @@ def closing(page: PageData) -> str:
 
 
 def pressing(page: PageData) -> str:
-    """Return a text like `Open now: 5 critical, 9 error. Among these, 2 lost or changed files cannot be restored`.
+    """Return a text like `Open now: 5 critical, 9 error. 2 lost or changed files cannot be restored`.
 
     It is empty if nothing above info is open.
     """
@@ -46,10 +46,8 @@ def _recoverable(known: recovery.Recovery) -> str:
     """Return how many lost or changed files can be restored and until when; empty if no file was lost."""
     if not known.losses:
         return ""
-    sentences = [f"Among these, {recovery.counted_losses(known)}"]
-    if expiry := recovery.expiry(known):
-        sentences.append(f"{expiry[:1].upper()}{expiry[1:]}")
-    return " ".join(f"{sentence}." for sentence in sentences)
+    statements = filter(None, (recovery.counted_losses(known), recovery.expiry(known)))
+    return " ".join(f"{statement[:1].upper()}{statement[1:]}." for statement in statements)
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")

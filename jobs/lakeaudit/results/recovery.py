@@ -164,7 +164,8 @@ class Recovery:
         of = f"{number(self.losses, 'lost or changed file')}{scope}"
         unknown = self.plannable.get("unknown", 0)
         if unknown == self.losses:
-            return f"It is not known whether the plan below can repair the lost or changed files{scope}."
+            files = "file" if unknown == 1 else "files"
+            return f"It is not known whether the plan below can repair the lost or changed {files}{scope}."
         doubt = f"; {_doubt(unknown, self.losses - repaired)}" if unknown else ""
         return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 

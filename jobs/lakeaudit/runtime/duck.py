@@ -161,7 +161,7 @@ def _statement(con: Connection, sql: str) -> Any:
     return statement
 
 
-MOST_PARSED, LONGEST_PARSED = 1_000, 100_000
+MOST_PARSED, LONGEST_PARSED = 128, 100_000
 _PARSED: LruCache[str, Any] = LruCache(MOST_PARSED)
 """Statements by their texts."""
 

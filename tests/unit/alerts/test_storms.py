@@ -21,8 +21,6 @@ from lakeaudit.runtime.connections.aws import Clients
 from tests.builders.catcher import Catcher, catching, receiving_mail
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
 
-pytestmark = pytest.mark.variant
-
 HOUR = timedelta(hours=1)
 TABLES = [f"t{n}" for n in range(7)]
 OWNERS = [{"match": "t[012]", "owner": "sales"}, {"match": "t[34]", "owner": "finance"}]
@@ -130,6 +128,7 @@ def test_a_storm_is_one_message_with_totals_owners_and_one_plan(tmp_path: Path, 
     assert len(sections) == 4
 
 
+@pytest.mark.variant
 def test_a_storm_is_one_incident_until_its_last_table_is_well(
     tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +150,7 @@ def test_a_storm_is_one_incident_until_its_last_table_is_well(
     assert "7 files dropped in 7 tables of 2 owners" in json.dumps(caught.posts[0])
 
 
+@pytest.mark.variant
 def test_few_tables_have_an_incident_and_a_section_each(
     tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +163,7 @@ def test_few_tables_have_an_incident_and_a_section_each(
     assert len({post["dedup_key"] for post in caught.posts}) == 5
 
 
+@pytest.mark.variant
 def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
     cause = "no storage source could be read (s3://inventories: no complete report)"
@@ -178,6 +179,7 @@ def test_lost_coverage_of_many_tables_names_the_cause_and_the_owners(tmp_path: P
     assert "  do (example for t0): Repair the source" in post["message"]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("tables", "more"), [(10, ""), (11, " and 1 more table"), (14, " and 4 more tables")]
 )
@@ -216,6 +218,7 @@ CAUSES = [
 ]
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(("row", "causes", "beginning", "title"), CAUSES)
 def test_a_storm_with_two_causes_has_a_section_for_each_cause(
     tmp_path: Path,
@@ -248,6 +251,7 @@ def test_a_storm_with_two_causes_has_a_section_for_each_cause(
     ]
 
 
+@pytest.mark.variant
 def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "apprise", "url_env": "TO"}, f"json://127.0.0.1:{caught.port}/")
     nights.publish((loss("t0"), "opened"))
@@ -256,6 +260,7 @@ def test_a_message_links_to_the_pages_of_its_tables(tmp_path: Path, caught: Catc
     assert "  page: https://lake.example/x/table?lake=shop&table=t0\n" in post["message"]
 
 
+@pytest.mark.variant
 def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
     stray = finding("uncommitted", "t0/x", table_name="t0")
@@ -280,6 +285,7 @@ def test_alertmanager_gets_an_alert_for_each_table_kind_and_severity(tmp_path: P
     assert ends == {"dropped": False, "uncommitted": True}
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(("tables", "requests"), [(100, [100]), (101, [100, 1]), (230, [100, 100, 30])])
 def test_alertmanager_gets_at_most_a_hundred_alerts_in_a_request(
     tmp_path: Path, caught: Catcher, tables: int, requests: list[int]
@@ -294,6 +300,7 @@ def test_alertmanager_gets_at_most_a_hundred_alerts_in_a_request(
     assert (nights.done.sent, nights.done.failures) == (1, ())
 
 
+@pytest.mark.variant
 def test_an_alert_has_the_text_of_its_own_kind(tmp_path: Path, caught: Catcher) -> None:
     """The newest message reports that another discrepancy of the table is over."""
     nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
@@ -314,6 +321,7 @@ def test_an_alert_has_the_text_of_its_own_kind(tmp_path: Path, caught: Catcher) 
     assert texts[1]["uncommitted"].startswith("RESOLVED: 1 uncommitted file in t0\n")
 
 
+@pytest.mark.variant
 def test_a_new_owner_ends_the_alert_of_the_old_one_in_the_next_round(tmp_path: Path, caught: Catcher) -> None:
     nights = Nights(tmp_path, {"kind": "alertmanager", "url_env": "TO"}, caught.url)
     nights.publish((loss("t0"), "opened"))
@@ -332,6 +340,7 @@ def test_a_new_owner_ends_the_alert_of_the_old_one_in_the_next_round(tmp_path: P
     assert len(caught.posts) == 2
 
 
+@pytest.mark.variant
 def test_an_alert_keeps_the_owner_of_a_table_that_only_audits_discover(
     tmp_path: Path, caught: Catcher
 ) -> None:
@@ -348,6 +357,7 @@ def test_an_alert_keeps_the_owner_of_a_table_that_only_audits_discover(
     assert [alert["labels"]["owner"] for alert in post] == ["sales"]
 
 
+@pytest.mark.variant
 def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
     quiet = Nights(tmp_path, {"kind": "apprise", "url_env": "NOBODY"}, "")
     quiet.publish((loss("t0"), "opened"))
@@ -364,6 +374,7 @@ def test_a_new_route_gets_no_backlog(tmp_path: Path, caught: Catcher) -> None:
     assert "STILL OPEN" in caught.posts[-1]["title"]
 
 
+@pytest.mark.variant
 def test_opsgenie_opens_and_closes_an_alert_by_its_alias(
     tmp_path: Path, caught: Catcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +395,7 @@ def test_opsgenie_opens_and_closes_an_alert_by_its_alias(
     assert headers["authorization"] == f"GenieKey {key}"
 
 
+@pytest.mark.variant
 def test_a_mail_server_gets_a_mail_with_the_totals_as_its_subject(tmp_path: Path) -> None:
     with receiving_mail() as box:
         address = f"mailto://localhost:{box.port}/?from=audit@example.com&to=data@example.com"

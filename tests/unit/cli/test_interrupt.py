@@ -79,9 +79,9 @@ def silent() -> Iterator[str]:
 WAITS = [
     pytest.param("read", ["--live"], signal.SIGINT, id="reading"),
     pytest.param("read", ["--live"], signal.SIGTERM, id="reading, SIGTERM"),
-    pytest.param("look", ["--live"], signal.SIGINT, id="live check"),
-    pytest.param("start_spark", [], signal.SIGINT, id="Spark start"),
-    pytest.param("wrap", ["--live"], signal.SIGTERM, id="a library's own error"),
+    pytest.param("look", ["--live"], signal.SIGINT, id="live check", marks=pytest.mark.variant),
+    pytest.param("start_spark", [], signal.SIGINT, id="Spark start", marks=pytest.mark.variant),
+    pytest.param("wrap", ["--live"], signal.SIGTERM, id="a library's own error", marks=pytest.mark.variant),
     pytest.param("read_table", ["--live"], signal.SIGINT, id="delta-rs", marks=pytest.mark.soak),
     pytest.param("read_table", ["--live"], signal.SIGTERM, id="delta-rs, SIGTERM", marks=pytest.mark.soak),
     pytest.param("count", ["--live"], signal.SIGINT, id="DuckDB", marks=pytest.mark.soak),

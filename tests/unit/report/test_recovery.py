@@ -167,7 +167,7 @@ ONE = "Without --allow restore, the plan below repairs 1 of"
     [
         (4, 0, 4, ""),
         (4, 0, 1, f"{ONE} 4 lost or changed files."),
-        (0, 1, 0, "It is not known whether the plan below can repair the lost or changed files."),
+        (0, 1, 0, "It is not known whether the plan below can repair the lost or changed file."),
         (1, 1, 1, f"{ONE} 2 lost or changed files; for the other file, this is not known."),
         (3, 2, 1, f"{ONE} 5 lost or changed files; for 2 of the others, this is not known."),
     ],
