@@ -1189,7 +1189,6 @@ def test_purge_after_an_undo_removes_only_the_copy(shop: Shop, debris_applied: R
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS])
 
 
-@pytest.mark.variant
 @unversioned_only
 def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
     shop: Shop, debris_applied: RepairPlans, patched: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

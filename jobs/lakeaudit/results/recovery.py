@@ -166,7 +166,7 @@ class Recovery:
         if unknown == self.losses:
             files = "file" if unknown == 1 else "files"
             return f"It is not known whether the plan below can repair the lost or changed {files}{scope}."
-        doubt = f"; {_doubt(unknown, self.losses - repaired)}" if unknown else ""
+        doubt = f"; {_doubt(unknown, self.losses - repaired, self.losses)}" if unknown else ""
         return f"{how} the plan below repairs {count(repaired)} of {of}{doubt}."
 
     def _which(self, some: int) -> str:
@@ -257,7 +257,7 @@ def _lost_files(recovery: Recovery, now: datetime | None, *, with_table: bool, s
 
 
 def counted_losses(recovery: Recovery, severity: str = "") -> str:
-    """Return `4 of 8 lost or changed files can be restored, and 3 cannot; whether 1 more can be restored is unknown`.
+    """Return `4 of 8 lost or changed files can be restored, and 3 cannot; for the other file, this is not known`.
 
     Args:
         recovery: of at least one lost or changed file.
@@ -275,14 +275,14 @@ def counted_losses(recovery: Recovery, severity: str = "") -> str:
         return whole[recovery.losses]
     parts = [f"{count(yes)} of {files} can be restored{_by_hand(recovery)}"] if yes else []
     parts += [f"{count(no)} cannot" if yes else f"{count(no)} of {files} cannot be restored"] if no else []
-    doubt = f"; {_doubt(unknown, unknown)}" if unknown else ""
+    doubt = f"; {_doubt(unknown, unknown, recovery.losses)}" if unknown else ""
     return f"{', and '.join(parts)}{doubt}"
 
 
-def _doubt(files: int, rest: int) -> str:
+def _doubt(files: int, rest: int, total: int) -> str:
     """Return that it is not known whether some of the `rest` can be restored or repaired."""
     others = "the other file" if files == 1 else f"the other {count(files)} files"
-    which = others if files == rest else f"{count(files)} of the others"
+    which = others if files == rest else f"{count(files)} of {'these' if rest == total else 'the others'}"
     return f"for {which}, this is not known"
 
 

@@ -160,6 +160,7 @@ def test_the_copies_of_files_expire(past: int | None, copy: str, copies: str) ->
 
 
 ONE = "Without --allow restore, the plan below repairs 1 of"
+NONE = "Without --allow restore, the plan below repairs 0 of"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,7 @@ ONE = "Without --allow restore, the plan below repairs 1 of"
         (0, 1, 0, "It is not known whether the plan below can repair the lost or changed file."),
         (1, 1, 1, f"{ONE} 2 lost or changed files; for the other file, this is not known."),
         (3, 2, 1, f"{ONE} 5 lost or changed files; for 2 of the others, this is not known."),
+        (3, 2, 0, f"{NONE} 5 lost or changed files; for 2 of these, this is not known."),
     ],
 )
 def test_the_extent_of_a_plan(yes: int, unknown: int, by_default: int, words: str) -> None:
