@@ -19,6 +19,8 @@ from tests.builders.hudi import LAYOUTS, NO_WAIT, lake_of, names_of, unpacked
 from tests.builders.inventory import Version, csv, lay
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 def findings(lake: Lake) -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]

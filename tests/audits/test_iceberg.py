@@ -19,6 +19,8 @@ from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import IcebergLake, rows
 from tests.conftest import Aws
 
+pytestmark = pytest.mark.variant
+
 
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:

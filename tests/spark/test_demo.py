@@ -136,6 +136,7 @@ def snapshot_server() -> Callable[[], None]:
     return restore
 
 
+@pytest.mark.variant
 @pytest.mark.timeout(900)
 def test_the_whole_command_leaves_its_page_and_results(demo_run: DemoRun) -> None:
     """What was broken was found and nothing else, all repairable faults were repaired, and the repairs were undone."""

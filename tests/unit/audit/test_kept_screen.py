@@ -26,6 +26,8 @@ from tests.builders.screen_lake import ScreenLake, Source
 from tests.builders.screen_rows import STEPS, Row, folder, open_row, step
 from tests.builders.spilling import SharingEngine
 
+pytestmark = pytest.mark.variant
+
 KEYS = [f"shop/day={day}/{n}" for day in (1, 2) for n in range(20)]
 """All sources agree on these."""
 NEW = "shop/day=2/new"
