@@ -17,6 +17,11 @@ NAMES = {
 }
 """By format in whose terms a person works on a table (`ManifestKind.advice`): its name in docs/kinds.md."""
 
+_RESTORE_OR_ACCEPT = (
+    "Restore each file of which storage still has an older version, or accept the discrepancy "
+    "(`lakeaudit ack`)."
+)
+
 DO: Mapping[str, Mapping[str, str]] = {
     "dropped": {
         PLAIN: "If the explanation names another file with the same content, a rename stopped halfway: move that "
@@ -25,17 +30,12 @@ DO: Mapping[str, Mapping[str, str]] = {
         "source. If the file was removed on purpose, accept the discrepancy (`lakeaudit ack`).",
     },
     "dropped_history": {
-        "delta": "Restore each file of which storage still has an older version, or accept the discrepancy "
-        "(`lakeaudit ack`). "
-        "If VACUUM runs with a shorter retention than the table declares, set "
+        "delta": f"{_RESTORE_OR_ACCEPT} If VACUUM runs with a shorter retention than the table declares, set "
         "`delta.deletedFileRetentionDuration` to the retention of VACUUM.",
-        "iceberg": "Restore each file of which storage still has an older version, or accept the discrepancy "
-        "(`lakeaudit ack`). "
-        "To end snapshots that nobody reads, run expire_snapshots: it removes their files in the right "
-        "order.",
-        "hudi": "Restore each file of which storage still has an older version, or accept the discrepancy "
-        "(`lakeaudit ack`). "
-        "Let only the table's own cleaner remove files (`hoodie.cleaner.commits.retained`).",
+        "iceberg": f"{_RESTORE_OR_ACCEPT} To end snapshots that nobody reads, run expire_snapshots: it removes "
+        "their files in the right order.",
+        "hudi": f"{_RESTORE_OR_ACCEPT} Let only the table's own cleaner remove files "
+        "(`hoodie.cleaner.commits.retained`).",
     },
     "missing_metadata": {
         "delta": "Restore each file from the version that the finding names (`recovery_version_id`). If the same "
